@@ -22,6 +22,7 @@ from shoehorn_mcu import PlanOptions
 from shoehorn_mcu.cli.options import Planning, planning_options
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.options import Group
+from shoehorn_mcu.firmware.settings import Options
 
 FACE = ("plan", "generate", "generate_together", "validate", "bench", "optimize", "quantize", "import_torch")
 
@@ -128,7 +129,7 @@ def test_a_project_is_the_one_that_the_command_writes(digits_project: Path, tmp_
 
 
 def test_a_tuning_file_fixes_the_kernel_of_an_op(tmp_path: Path):
-    stage = build.plan_model(DIGITS, None, build.Options()).unit.stages[1]
+    stage = build.plan_model(DIGITS, None, Options()).unit.stages[1]
     (tmp_path / "tuning.json").write_text(json.dumps({stage.kernel.contract.key(stage.node): "conv2d_s8_c"}))
     options = PlanOptions(cpu="cortex-m4")
     tuned = replace(options, tuning=tmp_path / "tuning.json")

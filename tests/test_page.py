@@ -35,6 +35,7 @@ from shoehorn_mcu.emit.page.picture import Picture, picture
 from shoehorn_mcu.emit.page.sentence import sentence
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
@@ -70,7 +71,7 @@ FLAGS = (
 
 def planned(goal: Goal = Goal.SRAM, stream: bool = False) -> build.Planned:
     most = 2560 if goal is Goal.TIME else None  # whole tensors
-    return build.plan_model(DIGITS, None, build.Options(sram_bytes=most, goal=goal, stream_input=stream))
+    return build.plan_model(DIGITS, None, Options(sram_bytes=most, goal=goal, stream_input=stream))
 
 
 def unit_of(graph: Graph, request: PlanRequest) -> Unit:
@@ -81,7 +82,7 @@ def unit_of(graph: Graph, request: PlanRequest) -> Unit:
 
 def tight(goal: Goal = Goal.SRAM) -> build.Planned:
     """The shipped model with blocks in bands and in chunks, and with MACs done again."""
-    found = build.plan_model(DIGITS, None, build.Options(sram_bytes=1000, goal=goal, recompute_percent=100))
+    found = build.plan_model(DIGITS, None, Options(sram_bytes=1000, goal=goal, recompute_percent=100))
     assert any(cascade.chunks > 1 for cascade in found.unit.plan.cascades)
     return found
 
@@ -211,7 +212,7 @@ def cells(text: str, section: str) -> list[list[str]]:
 
 
 def test_the_page_begins_with_arena_sram_left_and_time():
-    whole = build.plan_model(DIGITS, targets.board("microbit"), build.Options())
+    whole = build.plan_model(DIGITS, targets.board("microbit"), Options())
     text = page(whole.unit, whole.report)
     figures = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd><dd class=note>", text)
     board, time = targets.board("microbit"), predict.time(whole.unit.plan, whole.unit.stages)
@@ -225,9 +226,9 @@ def test_the_page_begins_with_arena_sram_left_and_time():
 
 
 def test_the_first_sentence_says_what_the_plan_does():
-    whole = build.plan_model(DIGITS, None, build.Options(sram_bytes=20_000))
-    rows = build.plan_model(DIGITS, None, build.Options(sram_bytes=1_200))
-    cut, streamed = tight(), build.plan_model(DIGITS, None, build.Options(stream_input=True, goal=Goal.SRAM))
+    whole = build.plan_model(DIGITS, None, Options(sram_bytes=20_000))
+    rows = build.plan_model(DIGITS, None, Options(sram_bytes=1_200))
+    cut, streamed = tight(), build.plan_model(DIGITS, None, Options(stream_input=True, goal=Goal.SRAM))
     said = [sentence(each.unit, picture(each.unit)) for each in (whole, rows, cut, streamed)]
     op, place = _peak_of(rows)
 
@@ -276,7 +277,7 @@ def test_passes_that_changed_nothing_are_folded():
 
 def test_a_time_below_a_million_is_a_plain_number():
     """0.09 million is 90,000."""
-    whole = build.plan_model(DIGITS, targets.board("netduinoplus2"), build.Options())
+    whole = build.plan_model(DIGITS, targets.board("netduinoplus2"), Options())
     time = predict.time(whole.unit.plan, whole.unit.stages)
 
     assert time < 1e6
@@ -284,7 +285,7 @@ def test_a_time_below_a_million_is_a_plain_number():
 
 
 def test_no_browser_breaks_the_name_of_an_option():
-    whole = build.plan_model(DIGITS, None, build.Options())
+    whole = build.plan_model(DIGITS, None, Options())
     text = page(whole.unit, whole.report)
 
     assert ".option { white-space: nowrap; }" in text

@@ -26,6 +26,7 @@ from shoehorn_mcu.emit.folder.project import check_cores, libraries_of, library_
 from shoehorn_mcu.firmware import build, several
 from shoehorn_mcu.firmware.options import Place, names, resolved, sizes
 from shoehorn_mcu.firmware.options import PlanOptions as PlanOptions
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported as Imported
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
@@ -313,7 +314,7 @@ def _model(model: Place | Imported) -> build.Model:
     return model if isinstance(model, Imported) else Path(model)
 
 
-def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:
+def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, Options]:
     """The board, if there is one, and the options of the build."""
     _positive(cores=options.cores, stride=options.stride or 1, slices=options.slices or 1, sample_hz=options.sample_hz)
     if options.board is not None and (options.cpu is not None or options.flash_bytes is not None):

@@ -14,11 +14,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from shoehorn_mcu.firmware import build, option_text
+from shoehorn_mcu.firmware import option_text
 from shoehorn_mcu.firmware.pipelines import Strides
+from shoehorn_mcu.firmware.settings import Fit, Options
 from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes.ends.user_ends import Pixels
+from shoehorn_mcu.passes.float_mode import FloatMode
 from shoehorn_mcu.planner import Goal
 
 _Value = TypeVar("_Value")
@@ -292,13 +294,13 @@ TABLE: Mapping[str, tuple[Option, object]] = {
 """By field: its row and its default."""
 
 
-def resolved(options: PlanOptions, caller_arena: bool = False) -> tuple[targets.Board | None, build.Options]:
+def resolved(options: PlanOptions, caller_arena: bool = False) -> tuple[targets.Board | None, Options]:
     """The board, if there is one, and what `build.py` takes; raises ShoehornError where a name or a file is wrong."""
     board = targets.board(options.board) if options.board is not None else None
     weights = options.weights_in_ram
-    return board, build.Options(
-        sram_bytes=build.Fit(options.sram_bytes) if isinstance(options.sram_bytes, str) else options.sram_bytes,
-        weights_in_ram=build.Fit(weights) if isinstance(weights, str) else weights,
+    return board, Options(
+        sram_bytes=Fit(options.sram_bytes) if isinstance(options.sram_bytes, str) else options.sram_bytes,
+        weights_in_ram=Fit(weights) if isinstance(weights, str) else weights,
         goal=Goal.SRAM if options.minimize == "sram" else Goal.TIME,
         slower_percent=options.slower_percent,
         smallest_kernels=options.minimize == "flash",
@@ -309,7 +311,7 @@ def resolved(options: PlanOptions, caller_arena: bool = False) -> tuple[targets.
         recompute_percent=options.recompute_percent,
         tuning=load(Path(options.tuning)) if options.tuning is not None else Tuning(),
         caller_arena=caller_arena,
-        float_mode=build.FloatMode(options.float),
+        float_mode=FloatMode(options.float),
         cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
         flash_bytes=options.flash_bytes,
         cores=options.cores,
