@@ -74,8 +74,8 @@ def test_the_readme_shows_what_the_demo_prints_of_its_plan(gen: Gen, tmp_path: P
     printed = gen("firmware", "--board", "rpi-zero", "--out", tmp_path / "demo").stdout
     printed = printed.replace(str(tmp_path / "demo"), "build/demo")
 
-    lines = [line for line in shown.splitlines() if re.match(r"arena |\d+ steps|wrote ", line)]
-    assert len(lines) == 3
+    lines = [line for line in shown.splitlines() if re.match(r"all |arena |\d+ steps|wrote ", line)]
+    assert len(lines) == 4
     said = [re.escape(line).replace(r"\.\.\.", ".*") for line in lines]
     assert [line for line in said if not re.search(f"^{line}$", printed, re.M)] == []
 
