@@ -143,6 +143,16 @@ def test_the_index_lists_every_page_once():
     assert sorted(linked) == sorted(pages)
 
 
+def test_a_picture_shows_the_bytes_that_its_caption_names():
+    page = (ROOT / "docs" / "how-it-works.md").read_text()
+    named = re.findall(r"!\[(.*?)\]\((how-[a-z]+\.svg)\)", page)
+
+    assert len(named) == 3
+    for caption, name in named:
+        drawn = re.findall(r">([\d,]+) bytes", (ROOT / "docs" / name).read_text())
+        assert [each for each in re.findall(r"\d[\d,]+\d", caption) if each not in drawn] == []
+
+
 def test_the_map_of_the_code_is_short():
     assert len(ARCHITECTURE.read_text().splitlines()) <= MOST_LINES
 
