@@ -134,7 +134,7 @@ class Models:
 
 
 def app_config_h(models: Models, board: Board) -> str:
-    """The macros of the table in ARCHITECTURE.md, and compile-time assertions that the models fit the board."""
+    """The macros of the table in emit/README.md, and compile-time assertions that the models fit the board."""
     spec, units, task = board.spec, models.units, models.task
     size = db_bytes(units[0], task)
     buffer = int(models.db_buffer(board))
@@ -168,8 +168,8 @@ def app_config_h(models: Models, board: Board) -> str:
     rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}" + f" + {models.weights_bytes}u" * (models.weights_bytes > 0)
     names = ", ".join(unit.name for unit in units)
     remarks = (
-        f"// {names} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
-        "// app_config.h, explains each macro. Generated; do not edit.",
+        f"// {names} on {board.id}: parameters of the application. Generated; do not edit.",
+        "// Shoehorn's generator/shoehorn_mcu/emit/README.md explains each macro.",
     )
     body = (
         *(f'#include "{unit.name}.h"' for unit in units),
