@@ -10,7 +10,7 @@ BIN := .venv/bin
 RUN := .venv/run.stamp
 DEV := .venv/dev.stamp
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install
-C_FILES = $(shell find generator host_tools runtime_c firmware_templates tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
+C_FILES = $(shell find generator host_tools runtime_c firmware_templates examples tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # $(call distribution,TEST,PACKAGES,WITHOUT): where TEST fails, root installs PACKAGES and others read what to install;
