@@ -20,7 +20,7 @@ from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.passes import CHOICES, PIPELINE
 from tests import docs_commands
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("README.md")))
 EACH = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 DOCUMENTS = tuple(path for path in tracked() if path.suffix == ".md")
 READ = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

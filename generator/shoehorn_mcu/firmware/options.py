@@ -47,16 +47,23 @@ class Group(Enum):
 class Option:
     """A row of the table beside its field. What follows `help` says how text becomes a value; else the default does."""
 
-    name: str  # as it is written: --sram
+    written: str  # with its value, if it has one: --sram SIZE
     group: Group
     help: str
-    metavar: str | None = None
     read: Callable[[str], object] | None = None
     choices: Sequence[str] = ()
     least: int | None = None
     most: int | None = None
     repeated: bool = False
     shown: bool = False  # the default is
+
+    @property
+    def name(self) -> str:
+        return self.written.partition(" ")[0]
+
+    @property
+    def metavar(self) -> str | None:
+        return self.written.partition(" ")[2] or None
 
     @property
     def words(self) -> str:
@@ -67,9 +74,9 @@ class Option:
 _KEY = "option"  # of a field's metadata
 
 
-def _row(default: _Value, name: str, group: Group, help: str, **how: Any) -> _Value:
+def _row(default: _Value, written: str, group: Group, help: str, **how: Any) -> _Value:
     """A field with its row. It says that it has the type of its default, which is what type checkers expect."""
-    metadata = {_KEY: Option(name, group, help, **how)}
+    metadata = {_KEY: Option(written, group, help, **how)}
     made: Any = field(
         **({"default_factory": dict} if isinstance(default, dict) else {"default": default}),
         metadata=metadata,
@@ -88,24 +95,21 @@ class PlanOptions:
 
     board: str | None = _row(
         None,
-        "--board",
+        "--board BOARD",
         Group.MODEL,
         "The board whose kernels and memories the plan uses; `gen boards` lists them.",
-        metavar="BOARD",
     )
     cpu: str | None = _row(
         None,
-        "--cpu",
+        "--cpu CPU",
         Group.MODEL,
         "The core whose kernels the plan uses, such as cortex-m4. Default: kernels in portable C.",
-        metavar="CPU",
     )
     shapes: Mapping[str, int | Sequence[int]] = _row(
         {},
-        "--shape",
+        "--shape NAME=N",
         Group.MODEL,
         "Size of a dimension that the model leaves open, or with INPUT=1x3x96x96 of a whole input.",
-        metavar="NAME=N",
         read=option_text.shape,
         repeated=True,
     )
@@ -118,46 +122,37 @@ class PlanOptions:
         shown=True,
     )
     disable: Sequence[str] = _row(
-        (),
-        "--disable",
-        Group.MODEL,
-        "Skip this pass or choice; docs/planning.md lists them.",
-        metavar="PASS",
-        repeated=True,
+        (), "--disable PASS", Group.MODEL, "Skip this pass or choice; docs/planning.md lists them.", repeated=True
     )
     sram_bytes: int | Literal["fit"] | Mapping[str, int] | None = _row(
         None,
-        "--sram",
+        "--sram SIZE|fit|NAME=SIZE,...",
         Group.MEMORY,
         "Largest arena: bytes, 64k or 1M; fit: all SRAM that the board has left. With names: the most of each of these "
         "memories of the board. Default: fit, but less where that costs almost no time.",
-        metavar="SIZE|fit|NAME=SIZE,...",
         read=option_text.budget,
     )
     flash_bytes: int | None = _row(
         None,
-        "--flash",
+        "--flash SIZE",
         Group.MEMORY,
         "Most flash for the constants and code of a library that is for no board: bytes, 64k or 1M. Default: any.",
-        metavar="SIZE",
         read=option_text.size,
     )
     weights_in_ram: int | Literal["fit"] | None = _row(
         None,
-        "--weights-in-ram",
+        "--weights-in-ram SIZE|fit",
         Group.MEMORY,
         "Copy at most so many bytes of weights to RAM at start-up; fit: all that the plan leaves. The weights that the "
         "core waits longest for in flash are copied first. Default: none.",
-        metavar="SIZE|fit",
         read=option_text.size_or_fit,
     )
     recompute_percent: Percent | None = _row(
         None,
-        "--recompute",
+        "--recompute PERCENT",
         Group.MEMORY,
         "Most MACs that may be recomputed, in percent of the model's. Default: as many as --sram requires; none "
         "without --sram or with --minimize sram.",
-        metavar="PERCENT",
         read=option_text.percent,
     )
     minimize: Minimize = _row(
@@ -170,27 +165,24 @@ class PlanOptions:
     )
     slower_percent: Percent | None = _row(
         None,
-        "--slower",
+        "--slower PERCENT",
         Group.TIME,
         "Take the smallest plan that is predicted to take at most this much more time than the fastest, such as 5%.",
-        metavar="PERCENT",
         read=option_text.percent,
     )
     tuning: Place | None = _row(
         None,
-        "--tuning",
+        "--tuning FILE",
         Group.TIME,
         "Measured choices of kernels, a JSON file of `gen tune`; the other ops get the kernels that are predicted to "
         "be fastest.",
-        metavar="FILE",
         read=Path,
     )
     cores: int = _row(
         1,
-        "--cores",
+        "--cores N",
         Group.TIME,
         "Divide the rows of each layer among this many cores of the board.",
-        metavar="N",
         least=1,
         most=64,
         shown=True,
@@ -209,7 +201,7 @@ class PlanOptions:
         "models with one output.",
     )
     preserve: Sequence[str] = _row(
-        (), "--preserve", Group.ENDS, "Make this tensor a further output.", metavar="TENSOR", repeated=True
+        (), "--preserve TENSOR", Group.ENDS, "Make this tensor a further output.", repeated=True
     )
     io: Io = _row(
         "kernels",
@@ -221,35 +213,31 @@ class PlanOptions:
     )
     pixels: tuple[Numbers, Numbers] | None = _row(
         None,
-        "--pixels",
+        "--pixels MEAN/DEV",
         Group.ENDS,
         "Take uint8 pixels of 0 to 255 and compute (pixel - MEAN) / DEV. Both are one number, or one per channel.",
-        metavar="MEAN/DEV",
         read=option_text.pixels,
     )
     top: int = _row(
         0,
-        "--top",
+        "--top K",
         Group.ENDS,
         "Give the places of the K largest scores as a further output `top`, the largest first. Default: none.",
-        metavar="K",
         least=0,
         most=1000,
     )
     classes: Sequence[str] = _row(
         (),
-        "--classes",
+        "--classes FILE",
         Group.ENDS,
         "A file with the name of a class per line, for <model>_class(number) and for the output of gen validate.",
-        metavar="FILE",
         read=option_text.classes,
     )
     states: Mapping[str, str] = _row(
         {},
-        "--state",
+        "--state IN=OUT",
         Group.ENDS,
         "Feed output OUT back to input IN at the next inference. In the first inference the input is zeros.",
-        metavar="IN=OUT",
         read=option_text.state,
         repeated=True,
     )
@@ -267,28 +255,19 @@ class PlanOptions:
     )
     stride: int | None = _row(
         None,
-        "--stride",
+        "--stride TIME",
         Group.SEVERAL,
         "Hop between the slices of a pipeline: samples, or 20ms. Default: two thirds of a slice.",
-        metavar="TIME",
     )
     slices: int | None = _row(
         None,
-        "--slices",
+        "--slices N",
         Group.SEVERAL,
         "New slices in an inference of a pipeline. Default: 1, or all that a MODEL2 with states takes.",
-        metavar="N",
         least=1,
     )
     sample_hz: int = _row(
-        16000,
-        "--rate",
-        Group.SEVERAL,
-        "Samples per second of a pipeline.",
-        metavar="HZ",
-        least=1,
-        most=10**6,
-        shown=True,
+        16000, "--rate HZ", Group.SEVERAL, "Samples per second of a pipeline.", least=1, most=10**6, shown=True
     )
 
 
