@@ -92,3 +92,24 @@ def test_what_is_made_is_private_whatever_the_umask(sources: Path):
     stamps = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     answer(sources)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == stamps
+
+
+def test_the_oldest_files_go_where_the_cache_is_too_large(
+    sources: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    answer(sources)
+    folder = cbuild.cache_folder()
+    before = {path.name for path in folder.iterdir()}
+    for number, path in enumerate(sorted(folder.iterdir())):
+        os.utime(path, (number, number))
+    size = max(path.stat().st_size for path in folder.iterdir())
+    monkeypatch.setattr(cbuild, "_MOST_BYTES", size + 1000)
+    new = tmp_path / "new"
+    new.write_bytes(bytes(1000))
+    cbuild.put(new, folder / "new")
+
+    left = {path.name for path in folder.iterdir()}
+    assert "new" in left
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= size + 1000
+    assert left - {"new"} < before
+    assert answer(sources) == 42

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def test_every_way_to_compile_gives_the_same_bytes(
     monkeypatch.setattr(reference_build, "_ways", lambda: iter([_Way(compiler, api)]))
 
     assert load_reference(CONV).run(CONV_INPUTS)["y"].tobytes() == conv_output()
-    assert len(list((tmp_path / "cache" / "shoehorn").iterdir())) == 1
+    assert len(libraries(tmp_path)) == 1
 
 
 def test_a_compiler_that_fails_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,34 +81,90 @@ def test_no_compiler_is_said_with_its_cure(tmp_path: Path, monkeypatch: pytest.M
         load_reference(CONV)
 
 
-def test_compiled_kernels_are_kept_and_a_changed_source_is_compiled_anew(
+def libraries(tmp_path: Path) -> dict[str, int]:
+    """The stamps of the compiled libraries in the cache, by name."""
+    kept = (tmp_path / "cache" / "shoehorn").iterdir()
+    return {path.name: path.stat().st_mtime_ns for path in kept if path.suffix != ".entry"}
+
+
+def test_compiled_contracts_are_kept_and_a_changed_one_alone_is_compiled_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = written(CONV, tmp_path)
+    folder = written(CONV, tmp_path, "conv2d_s8", "lut_8")
     Reference.load(folder)
-    (made,) = (tmp_path / "cache" / "shoehorn").iterdir()
-    stamp = made.stat().st_mtime_ns
+    first = libraries(tmp_path)
+    assert len(first) == 1
 
     Reference.load(folder)
-    assert made.stat().st_mtime_ns == stamp
+    assert libraries(tmp_path) == first
 
     with (folder / "reference/runtime/kernels/lut_8/lut_8_ref.c").open("a") as file:
-        file.write("// changed\n")
+        file.write("#error only this contract is compiled\n")
+    with pytest.raises(HostError, match="only this contract is compiled"):
+        Reference.load(folder)
+    shutil.rmtree(folder / "reference/runtime/kernels/lut_8")
+    monkeypatch.setattr(reference_build, "_compile", None)  # what is left is there, in another folder's library
+    assert Reference.load(folder).run(CONV_INPUTS)["y"].tobytes() == conv_output()
+
+
+def test_a_header_that_changes_compiles_the_contracts_anew_that_include_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = written(CONV, tmp_path, "conv2d_s8", "lut_8")
     Reference.load(folder)
-    assert len(list((tmp_path / "cache" / "shoehorn").iterdir())) == 2
+    header = folder / "reference/runtime/include/sh_quant.h"
+    header.write_text(header.read_text().replace("#define SH_QUANT_H\n", "#define SH_QUANT_H\n// changed\n"))
+    Reference.load(folder)
+
+    entries = [path.read_text().split()[0] for path in (tmp_path / "cache" / "shoehorn").glob("*.entry")]
+    counts = sorted(entries.count(name) for name in libraries(tmp_path))
+    assert counts == [1, 2]  # conv2d_s8 alone the second time
 
 
-def written(graph: Graph, tmp_path: Path) -> Path:
-    """A written reference whose runtime/ is a copy that may be changed."""
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def swap_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("suffix", [".so", ".entry"])
+@pytest.mark.parametrize("damage", [cut, swap_a_bit])
+def test_what_is_damaged_in_the_cache_is_compiled_again(
+    damage: Callable[[Path], object], suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = written(CONV, tmp_path, "conv2d_s8")
+    Reference.load(folder)
+    (kept,) = (tmp_path / "cache" / "shoehorn").glob(f"*{suffix}")
+    text = kept.read_bytes()
+    whole = kept.with_name("whole")
+    kept.rename(whole)  # the library is still open
+    kept.write_bytes(text)
+    damage(kept)
+
+    assert Reference.load(folder).run(CONV_INPUTS)["y"].tobytes() == conv_output()
+    assert len(kept.read_bytes()) == len(text)
+
+
+def written(graph: Graph, tmp_path: Path, *contracts: str) -> Path:
+    """A written reference whose runtime/ is a copy that may be changed, of these contracts alone."""
     folder = write_reference(graph, tmp_path / "project")
-    (folder / "reference/runtime").unlink()
-    shutil.copytree(RUNTIME_C, folder / "reference/runtime")
+    runtime = folder / "reference/runtime"
+    runtime.unlink()
+    shutil.copytree(RUNTIME_C / "include", runtime / "include")
+    for name in contracts:
+        shutil.copytree(RUNTIME_C / "kernels" / name, runtime / "kernels" / name)
     return folder
 
 
 def test_a_changed_kernel_changes_the_result(tmp_path: Path) -> None:
-    folder = written(CONV, tmp_path)
+    folder = written(CONV, tmp_path, "conv2d_s8")
     source = folder / "reference/runtime/kernels/conv2d_s8/conv2d_s8_ref.c"
     kept = source.read_text()
     changed = kept.replace("= op->bias[o];", "= op->bias[o] + 5000;")

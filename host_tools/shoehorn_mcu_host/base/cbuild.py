@@ -1,7 +1,8 @@
 """Compiles C for this machine into a shared library, on first use, so that Python can call it.
 
 Libraries are kept in the user's cache folder under a hash of everything that went into them. What another user may have
-written there is never run: a folder is refused, a file made again.
+written there is never run: a folder is refused, a file made again. Where the folder grows too large, the files that
+were made first are deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -35,6 +36,7 @@ from shoehorn_mcu_host.base.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_
 # No sanitizers: `zig cc` has one on by default. No contraction: results are the same on every machine.
 _FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", *SHARED_FLAGS, "-fno-sanitize=all")
 _TIMEOUT_SECONDS = 300
+_MOST_BYTES = 512 << 20  # of the cache folder; what is deleted is made again where it is needed
 _Used = TypeVar("_Used")
 KEPT = "shoehorn"
 """The name of the cache folder that is there for later processes too."""
@@ -148,6 +150,23 @@ def put(made: Path, place: Path) -> None:
     """Moves a file into place, which nobody else may write from then on."""
     made.chmod(0o700)
     made.replace(place)
+    _bound(place.parent, _MOST_BYTES)
+
+
+def _bound(folder: Path, most: int) -> None:
+    """Deletes files of the folder, the oldest first, until those that are left have at most so many bytes."""
+    found: list[tuple[int, int, Path]] = []
+    for path in folder.iterdir():
+        with suppress(OSError):  # another process may delete it meanwhile
+            if path.is_file():
+                found.append((path.stat().st_mtime_ns, path.stat().st_size, path))
+    left = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found)[:-1]:  # not what was just made
+        if left <= most:
+            return
+        with suppress(OSError):  # Windows deletes no library that is loaded
+            path.unlink()
+        left -= size
 
 
 @cache

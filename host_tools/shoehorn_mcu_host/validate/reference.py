@@ -3,7 +3,7 @@
 It knows nothing of plans and boards, and shares the kernels' sources with the firmware and nothing else; what a
 board computes must equal this byte for byte. It reads `DIR/reference/`:
 
-runtime/        files of `runtime_c`: include/, kernels/<name>/<name>.h and <name>_ref.c
+runtime/        files of `runtime_c`: kernels/<name>/<name>_ref.c of the kernels in use, and what these include
 constants.bin   arrays, little endian
 graph.json      {
   "format": 1,
@@ -99,7 +99,7 @@ class Reference:
         self.outputs: tuple[str, ...] = graph.outputs
         self.tensors: dict[str, TensorInfo] = {n: _tensor_info(t) for n, t in graph.tensors.items()}
         self.ops: tuple[OpInfo, ...] = tuple(OpInfo(op.name, op.type, op.function, op.output) for op in graph.ops)
-        self._ffi, self._lib = kernels.ffi, kernels.lib
+        self._kernels = kernels
         self._flush = graph.flush
         self._constants = _aligned(len(constants))
         self._constants[:] = np.frombuffer(constants, np.uint8)
@@ -124,10 +124,11 @@ class Reference:
             raise HostError(
                 f"{place}: no constants.bin ({error.strerror}); write the folder with gen firmware"
             ) from error
-        kernels = build(runtime or folder / "reference" / "runtime")
+        called = any(op.view is None for op in graph.ops)
+        kernels = build(runtime or folder / "reference" / "runtime") if called else Kernels({})
         try:
             return cls(graph, constants, kernels)
-        except (*_FAULTS, getattr(kernels.ffi, "error", cffi.FFIError)) as error:
+        except (*_FAULTS, *kernels.errors) as error:
             words = f"{type(error).__name__}: {error}"
             raise FolderDamaged(f"{place / 'graph.json'}: damaged ({words}); {CURE}") from error
 
@@ -192,38 +193,38 @@ class Reference:
 
     def _prepare(self, op: GraphOp) -> Iterator[_Call]:
         """The calls that compute an op, row by row."""
-        ffi, output = self._ffi, self.tensors[op.output]
-        function, struct = getattr(self._lib, op.function), self._struct(op)
+        library, output = self._kernels.library(op.function), self.tensors[op.output]
+        ffi, function, struct = library.ffi, getattr(library.lib, op.function), self._struct(library.ffi, op)
         scratch = ffi.new("int8_t[]", op.scratch_bytes) if op.scratch_bytes is not None else None
         for row in range(output.rows):
-            pointers = [self._row(reads.tensor, r) for reads in op.inputs for r in reads.rows[row]]
+            pointers = [self._row(ffi, reads.tensor, r) for reads in op.inputs for r in reads.rows[row]]
             x = ffi.new("int8_t *[]", pointers)
-            y = self._row(op.output, row)
+            y = self._row(ffi, op.output, row)
             if op.onto is not None:
-                yield _Call(ffi.memmove, (y, self._row(op.onto, row), output.row_bytes))
+                yield _Call(ffi.memmove, (y, self._row(ffi, op.onto, row), output.row_bytes))
             extra = ([row] if op.takes_row else []) + ([scratch] if scratch is not None else [])
             yield _Call(function, (struct, x, y + op.start, *extra))
 
-    def _struct(self, op: GraphOp) -> Any:
+    def _struct(self, ffi: Any, op: GraphOp) -> Any:
         """The op's parameters, every member from graph.json."""
-        struct = self._ffi.new(f"{op.struct} *")
-        members = dict(self._ffi.typeof(struct).item.fields)
+        struct = ffi.new(f"{op.struct} *")
+        members = dict(ffi.typeof(struct).item.fields)
         if members.keys() != op.params.keys():
             raise ValueError(f"op '{op.name}': members {sorted(members.keys() ^ op.params.keys())} do not agree")
         for member, value in op.params.items():
             if isinstance(value, Pointer):
-                setattr(struct, member, self._ffi.cast(members[member].type, self._constant(value.const).ctypes.data))
+                setattr(struct, member, ffi.cast(members[member].type, self._constant(value.const).ctypes.data))
             else:
-                setattr(struct, member, self._ffi.NULL if value is None else value)
+                setattr(struct, member, ffi.NULL if value is None else value)
         return struct
 
-    def _row(self, tensor: str, row: int) -> Any:
+    def _row(self, ffi: Any, tensor: str, row: int) -> Any:
         """The address of a row; null for row -1."""
         info = self.tensors[tensor]
         if not -1 <= row < info.rows:
             raise ValueError(f"'{tensor}' has no row {row}")
         base = self._buffers[tensor].ctypes.data
-        return self._ffi.cast("int8_t *", 0 if row < 0 else base + row * info.row_bytes)
+        return ffi.cast("int8_t *", 0 if row < 0 else base + row * info.row_bytes)
 
 
 def _tensor_info(entry: Tensor) -> TensorInfo:
