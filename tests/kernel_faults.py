@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.emit.bundle import Bundle
-from shoehorn_mcu.kernels.base.contract import Variant
+from shoehorn_mcu.emit.folder.runtime_files import included, with_included
+from shoehorn_mcu.kernels.base.contract import Instance, Variant
 
 _MEMBER = r"\b(?:op|given)(?:->|\.)"
 _SIZES = "out_width|width|elements|positions|pieces|pixels|out_channels|outputs|updates|units|filters|values"
@@ -584,17 +586,23 @@ def _matches(variant: Variant, body: str) -> Iterator[tuple[str, str, str]]:
             yield kind, match.group(), re.sub(pattern, new, match.group(), count=1)
 
 
-def planted(bundle: Bundle, library: str, found: list[Fault]) -> Bundle:
-    """The folder's files with each fault in the body that its instances include."""
-    changed = dict(bundle)
+def planted(bundle: Bundle, library: str, found: list[Fault], kernels: Iterable[Instance]) -> Bundle:
+    """The folder's files with each fault in its instances among `kernels`, which include its body here."""
+    changed, folder = dict(bundle), f"lib/{library}/src/"
+    listed = list(kernels)
     for fault in found:
         name, suffix = fault.variant.contract.name, fault.variant.suffix
         body = f"sh/kernels/{name}/{name}_{suffix}.inc"
-        changed[f"lib/{library}/src/{body}"] = fault.text.encode()
-        for path in bundle:
-            if re.fullmatch(rf"lib/{library}/src/{library}_{name}_{suffix}(_[0-9a-fx]+)*\.c", path):
-                sound = fault.variant.source.encode()
-                assert sound in bundle[path]
-                text = bundle[path].replace(b"sh/" + sound, body.encode())
-                changed[path] = text.replace(b"_part_", f"_part_{suffix}_".encode())  # its own functions
+        changed[f"{folder}{body}"] = fault.text.encode()
+        beside = f"kernels/{name}/"
+        paths = (posixpath.normpath(beside + path) for path in included(fault.text.encode()))
+        changed |= {f"{folder}sh/{path}": text for path, text in with_included(paths).items()}
+        for kernel in (each for each in listed if each.variant.suffix == suffix and each.contract.name == name):
+            path, symbol = f"{folder}{kernel.symbol(library)}.c", kernel.symbol(library)
+            assert symbol.encode() in bundle[path]
+            text = kernel.text(library, "sh/").replace(f"sh/{fault.variant.source}", body)
+            text = text.replace("_part_", f"_part_{suffix}_")  # its own functions
+            if f"{symbol}_bare".encode() in bundle[path]:
+                text = text.replace(f"SH_NAME {symbol}\n", f"SH_NAME {symbol}_bare\n")
+            changed[path] = text.encode()
     return changed

@@ -61,7 +61,7 @@
 static inline int sh_leading_zeros(unsigned long x)
 {
 #if defined(__GNUC__)
-    return __builtin_clz((unsigned)x);
+    return sizeof(unsigned) * 8 >= 32 ? __builtin_clz((unsigned)x) : __builtin_clzl(x);
 #else
     int zeros = 0;
     for (; (x >> 31) == 0UL; x <<= 1) {

@@ -27,7 +27,7 @@ static inline float sh_exp_negative_f32(float x)
     series = series * r + 0.5f;
     const float square = r * r;
     const float value = series * square + r + 1.0f;
-    const int32_t bits = (whole + 127) * (1 << 23); // of 2^whole
+    const int32_t bits = (whole + 127) * ((int32_t)1 << 23); // of 2^whole
     float power;
     memcpy(&power, &bits, sizeof power);
     return value * power;

@@ -10,7 +10,7 @@
 static inline int32_t sh_rescale_64(int64_t value, int32_t multiplier, int32_t shift)
 {
     const int32_t fits = multiplier < 0x7FFF0000;
-    const int32_t by = fits ? (multiplier + (1 << 15)) >> 16 : 0x7FFF;
+    const int32_t by = fits ? (multiplier + ((int32_t)1 << 15)) >> 16 : 0x7FFF;
     const int32_t right = 15 - shift;
     return (int32_t)((value * by + ((int64_t)1 << (right - 1))) >> right);
 }

@@ -13,8 +13,9 @@ static int32_t mix(const int8_t *row, int32_t left, int32_t right, int32_t weigh
 
 static int32_t rounded(int32_t value)
 {
-    int32_t half = value > 0 ? ONE * ONE / 2 : -(ONE * ONE / 2);
-    return (value + half) / (ONE * ONE);
+    const int32_t one = (int32_t)ONE * ONE;
+    const int32_t half = value > 0 ? one / 2 : -(one / 2);
+    return (value + half) / one;
 }
 
 void sh_resize_bilinear_s8_ref(const sh_resize_bilinear_s8 *op, const int8_t *const x[], int8_t *y,
