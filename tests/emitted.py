@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from random_plans import with_rows_again
 
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.library import library
+from shoehorn_mcu.emit.folder.single_file import single_file
 from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.unit import Unit
@@ -131,9 +132,20 @@ def _streaming_driver(unit: Unit) -> str:
 """
 
 
-def compile_library(unit: Unit, folder: Path, compiler: Sequence[str] = HOST, flags: Sequence[str] = ("-O1",)) -> Path:
+def single_file_of(unit: Unit) -> Bundle:
+    """The library in one file, where that of a folder has its sources."""
+    return {f"src/{path}": text for path, text in single_file(unit, constants(unit)).items()}
+
+
+def compile_library(
+    unit: Unit,
+    folder: Path,
+    compiler: Sequence[str] = HOST,
+    flags: Sequence[str] = ("-O1",),
+    files: Callable[[Unit], Bundle] = library_of,
+) -> Path:
     """The program of the unit's library, built below `folder`; a compiler's word fails the test."""
-    put(library_of(unit), folder)
+    put(files(unit), folder)
     (folder / "driver.c").write_text(_driver(unit))
     sources = [str(p) for p in sorted(folder.rglob("*.c"))]
     program = folder / "program"

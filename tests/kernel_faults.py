@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.emit.bundle import Bundle
-from shoehorn_mcu.emit.folder.runtime_files import included, with_included
+from shoehorn_mcu.emit.kernels.runtime_files import included, with_included
 from shoehorn_mcu.kernels.base.contract import Instance, Variant
 
 _MEMBER = r"\b(?:op|given)(?:->|\.)"

@@ -11,6 +11,7 @@ import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from compilers import HOST, SANITIZERS, WARNINGS
 from instances import PREFIX, write_instances
 
 from shoehorn_mcu.base.paths import RUNTIME_C
+from shoehorn_mcu.emit.folder.library import kernels
+from shoehorn_mcu.emit.kernels.kernel_files import header_name
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import model_c
 from shoehorn_mcu.emit.model.weights import constants, weights_c, weights_h
@@ -78,17 +81,15 @@ def _turn(unit: Unit) -> str:
 
 
 def _write(unit: Unit, folder: Path) -> Path:
-    """The model's files; gives the one that includes the others."""
-    found = constants(unit)
+    """The model's files; gives the one that includes the others. All call the same kernels, compiled once."""
+    unit, found = replace(unit, kernels=PREFIX), constants(unit)
     texts = {".h": model_h(unit), "_weights.h": weights_h(unit, found), "_weights.c": weights_c(unit, found)}
     for end, text in {**texts, ".c": model_c(unit, found)}.items():
         (folder / f"{unit.name}{end}").write_text(text)
+    (folder / header_name(unit.name)).write_bytes(kernels(unit)[f"src/{header_name(unit.name)}"])
     top = folder / f"{unit.name}_all.c"
-    # All models call the same kernels, so that these are compiled once.
-    shared = {stage.kernel.symbol(unit.name): stage.kernel.symbol(PREFIX) for stage in unit.stages}
     top.write_text(
-        "".join(f"#define {own} {common}\n" for own, common in shared.items())
-        + f'#include "{unit.name}_weights.c"\n#include "{unit.name}.c"\n'
+        f'#include "{unit.name}_weights.c"\n#include "{unit.name}.c"\n'
         "void take(void *place, unsigned long bytes);\nvoid give(const void *place, unsigned long bytes);\n"
         f"void {unit.name}_turn(void);\nvoid {unit.name}_turn(void)\n{{\n{_turn(unit)}\n}}\n"
     )

@@ -51,9 +51,12 @@ def poisoned(of: Matrix, board: targets.Board) -> Bundle:
         '#include "matrix.h"', '#include "matrix.h"\n#include "poison.h"', 1
     ).encode()
     for kernel in kernels:
-        path, named = f"{folder}{kernel.symbol('matrix')}.c", f"#define SH_NAME {kernel.symbol('matrix')}\n".encode()
-        assert named in files[path]
-        files[path] = files[path].replace(named, named[:-1] + b"_bare\n")
+        path, symbol = f"{folder}{kernel.symbol('matrix')}.c", kernel.symbol("matrix")
+        text, count = re.subn(rf"\b{symbol}\(", f"{symbol}_bare(", files[path].decode())
+        assert count == 1
+        files[path] = text.replace(
+            f"void {symbol}_bare(", f"{kernel.contract.struct}_fn {symbol}_bare;\n\nvoid {symbol}_bare("
+        ).encode()
     sizes = f"#define POISON_GAP {GAP}\n#define POISON_BYTES {max(map(_bytes, chosen))}\n"
     sizes += f"#define POISON_POINTERS {max(len(_x_bytes(stage)) for stage in chosen)}\n"
     files[f"{folder}poison.h"] = (SOURCES / "poison.h").read_bytes()
@@ -100,8 +103,8 @@ def _call(kernel: Instance) -> str:
     given = ["row"] * contract.takes_row + ["poison_scratch"] * contract.takes_scratch
     unused = ["    (void)scratch;"] * contract.takes_scratch
     lines = (
-        f'#include "sh/{contract.header}"',
-        f"{contract.struct}_fn {name}, {name}_bare;",
+        '#include "matrix_kernels.h"',
+        f"{contract.struct}_fn {name}_bare;",
         f"void {name}({', '.join((f'const {contract.struct} *op', 'const int8_t *const x[]', 'int8_t *y', *more))})",
         "{",
         *unused,

@@ -122,6 +122,16 @@ def test_the_shipped_model_is_written_for_every_board(board: str, tmp_path: Path
     assert not [path for path, data in files.items() if b"@RAM" in data or b"@BOARD@" in data or b"@MODEL@" in data]
 
 
+def test_the_reference_has_the_contracts_of_the_model_and_what_they_include(digits_project: Path):
+    runtime = digits_project / "reference" / "runtime"
+    graph = json.loads((digits_project / "reference" / "graph.json").read_text())
+    used = {op["function"].removeprefix("sh_") for op in graph["ops"] if "function" in op}
+
+    assert {path.stem for path in runtime.rglob("*.c")} == used
+    assert {path.name for path in (runtime / "include").iterdir()} == {"sh_quant.h"}
+    assert len(files_of(digits_project)) <= 120
+
+
 def test_equal_inputs_give_byte_equal_folders_whatever_the_hash_seed_and_place(tmp_path: Path):
     for seed, folder in (("1", tmp_path / "a" / "x"), ("77", tmp_path / "b" / "longer")):
         command = [

@@ -87,7 +87,7 @@ class _Firmware:
     """The built matrix of a board, whose inputs are changed in the ELF file."""
 
     def __init__(self, of: Matrix, target: Board, folder: Path, faults: list[Fault]) -> None:
-        write(planted(firmware(of, target), "matrix", faults), folder)
+        write(planted(firmware(of, target), "matrix", faults, of.kernels), folder)
         self._project = Project.open(folder)
         build(self._project)
         self._facts: dict[str, Any] = {**COUNTER[target.id], "out": folder / "counts"}

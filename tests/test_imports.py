@@ -39,7 +39,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     "shoehorn_mcu.emit": (
         {"folder"},
         {"model", "page"},
-        {"unit"},
+        {"kernels", "unit"},
         {"c", "bundle", "names", ""},
     ),
     "shoehorn_mcu.importers": (

@@ -144,7 +144,7 @@ def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(name: str,
             wrong = [fault.variant for fault in planned if fault.of is shown[0][1].variant]
             pairs += [(g, replace(k, variant=v)) for v in (shown[0][1].variant, *wrong) for g, k in shown]
         of = Matrix(merged([graph for graph, _ in pairs]), tuple(kernel for _, kernel in pairs))
-        write(planted(firmware(of, target), "matrix", planned), tmp_path / str(image))
+        write(planted(firmware(of, target), "matrix", planned, of.kernels), tmp_path / str(image))
 
         noticed = set(wrong_kernels(of, tmp_path / str(image)))
         assert noticed.isdisjoint(kernel.name for kernel in of.kernels if kernel.variant in CATALOGUE)

@@ -18,9 +18,9 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware.build import alone
 from shoehorn_mcu.firmware.settings import Options
 
-ALTERED = (  # path, text, text of the other version: in a header and in a kernel's body
-    ("src/sh/include/sh_quant.h", "high - zero) + zero);", "high - zero) + zero) / 2;"),
-    ("src/sh/kernels/dense_s8/dense_s8_c.inc", "op->y_zero", "op->y_zero + 1"),
+ALTERED = (  # path, text, text of the other version: in what kernels share and in a kernel's body
+    ("src/odd_kernels.h", "high - zero) + zero);", "high - zero) + zero) / 2;"),
+    ("src/odd_dense_s8_c.c", "op->y_zero", "op->y_zero + 1"),
 )
 IMAGE = np.random.default_rng(3).integers(-128, 128, 64, np.int8)
 

@@ -91,7 +91,7 @@ def with_faults(pairs: list[tuple[Graph, Instance]], faults: list[Fault], target
         if kernel.variant is each.of
     ]
     of = Matrix(merged([graph for graph, _ in (*pairs, *wrong)]), tuple(kernel for _, kernel in (*pairs, *wrong)))
-    return of, planted(poisoned(of, target), "matrix", faults)
+    return of, planted(poisoned(of, target), "matrix", faults, of.kernels)
 
 
 def names(faults: list[Fault]) -> set[str]:

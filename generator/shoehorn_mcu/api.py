@@ -105,22 +105,26 @@ def generate(
     mlperf: str = "auto",
     caller_arena: bool = False,
     library_only: bool = False,
+    single_file: bool = False,
     force: bool = False,
 ) -> Generated:
     """Plans a model and writes its firmware project; without `options.board`, its library alone.
 
     `mlperf` is the MLPerf Tiny task of the firmware's text protocol, or "auto". `caller_arena`: the program owns the
     arena and passes it to `<model>_init`. `library_only` refreshes lib/<model> and the files that describe it in an
-    existing project and leaves the others alone. `force` replaces files that were changed since they were written.
-    Raises ShoehornError as `plan` does, and where the folder cannot be written or must not be replaced; then nothing
-    has been changed.
+    existing project and leaves the others alone. `single_file` writes `<model>.c` and `<model>.h`, the whole library
+    without a board, into a folder that may have other files. `force` replaces files that were changed since they were
+    written. Raises ShoehornError as `plan` does, and where the folder cannot be written or must not be replaced; then
+    nothing has been changed.
     """
     chosen, place = options or PlanOptions(), Path(folder)
     board, settings = _settings(chosen, caller_arena)
     if board is None:
         if library_only:
             raise ValueError("library_only refreshes the project of a board; without a board, leave it out")
-        planned, files = build.alone(_model(model), settings)
+        planned, files = build.alone(_model(model), settings, in_one_file=single_file)
+    elif single_file:
+        raise ValueError("single_file writes a library without a board; leave one of them out")
     else:
         planned, files = build.firmware(_model(model), board, settings, mlperf)
     name = planned.unit.name
@@ -129,7 +133,7 @@ def generate(
         files = library_part(files, libraries_of([name]))
         bundle.refresh(files, place, libraries_of([name]), force)
     else:
-        bundle.write(files, place, force)
+        (bundle.write_beside if single_file else bundle.write)(files, place, force)
     return Generated(place, tuple(sorted(files)), _result(planned))
 
 

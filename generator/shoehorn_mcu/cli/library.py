@@ -15,6 +15,12 @@ from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.options import Group, resolved
 
 
+def _not_several(_context: click.Context, _option: click.Parameter, given: bool) -> None:
+    if given:
+        cure = "libraries of several models link together, and each has an arena of its own"
+        raise click.UsageError(f"--concurrent belongs to gen firmware, which takes several models; {cure}")
+
+
 @click.command(cls=Grouped)
 @click.argument("model", type=click.Path(path_type=Path))
 @planning_options("cpu", "flash_bytes")
@@ -25,11 +31,20 @@ from shoehorn_mcu.firmware.options import Group, resolved
     type=click.Path(path_type=Path),
     help="The folder to write. Default: ./<model>.",
 )
+@grouped(
+    Group.OUTPUT,
+    "--single-file",
+    "in_one_file",
+    is_flag=True,
+    help="Write <model>.c and <model>.h and nothing else; the folder may have other files.",
+)
+@click.option("--concurrent", is_flag=True, hidden=True, expose_value=False, callback=_not_several)
 @writing_options
 @output_options
 def library(
     model: Path,
     folder: Path | None,
+    in_one_file: bool,
     caller_arena: bool,
     force: bool,
     planning: Planning,
@@ -38,14 +53,17 @@ def library(
     """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake and Zephyr, without a board."""
     _, options = resolved(planning.of_one(), caller_arena)
     with progress("planning") as say:
-        planned, files = build.alone(model, options, say)
+        planned, files = build.alone(model, options, say, in_one_file)
     print_notes(planned.notes)
     folder = folder or Path(planned.unit.name)
-    bundle.write(files, folder, force)
+    (bundle.write_beside if in_one_file else bundle.write)(files, folder, force)
     if as_json:
         emit_json(planned.report)
         return
     print_plan(planned, None)
-    out.print(
-        f"wrote {folder}: {len(files)} files; its README.md shows how to call {planned.unit.name}", soft_wrap=True
-    )
+    name = planned.unit.name
+    if in_one_file:
+        said = f"wrote {name}.c and {name}.h to {folder}; {name}.h says how to call {name}"
+    else:
+        said = f"wrote {folder}: {len(files)} files; its README.md shows how to call {name}"
+    out.print(said, soft_wrap=True)

@@ -157,6 +157,49 @@ def refresh(bundle: Bundle, folder: Path, libraries: Sequence[str], force: bool 
             (target / path).unlink(missing_ok=True)
 
 
+_SEAL = "// The lines above are as Shoehorn wrote them: "
+
+
+def sealed(text: str) -> str:
+    """The text of a C file with a last line by which a change of it is seen."""
+    return f"{text}{_SEAL}{_digest(text.encode())[:16]}\n"
+
+
+def _is_sealed(path: Path) -> bool:
+    """Whether a C file is as it was written."""
+    try:
+        text, seal, _ = (whole := path.read_bytes().decode()).rpartition(_SEAL)
+    except ValueError:
+        return False
+    return bool(seal) and sealed(text) == whole
+
+
+def write_beside(bundle: Bundle, folder: Path, force: bool = False) -> None:
+    """Writes sealed C files into a folder that may have other files, each whole.
+
+    Raises FolderError and changes nothing where one of them is there and is not as it was written, unless `force`, and
+    where the folder is one that `write` made.
+    """
+    with _writing(folder) as (target, fresh):
+        if target.exists() and not target.is_dir():
+            raise FolderError(f"{folder}: is a file; name a folder with --out")
+        if _known(target) is not None:
+            raise FolderError(f"{folder}: holds a library or a project of many files; name another --out")
+        links = [path for path in bundle if (target / path).is_dir() or (target / path).is_symlink()]
+        if links:
+            raise FolderError(f"{folder / links[0]}: is no plain file; name another --out")
+        changed = [path for path in bundle if (target / path).exists() and not _is_sealed(target / path)]
+        if changed and not force:
+            raise FolderError(
+                f"{folder}: Shoehorn did not write, or others changed since: {_few(changed)}; nothing was written, "
+                "--force replaces them"
+            )
+        target.mkdir(parents=True, exist_ok=True)
+        _fill(fresh, bundle)
+        for path in bundle:
+            (fresh / path).replace(target / path)
+
+
 @contextmanager
 def _writing(folder: Path) -> Iterator[tuple[Path, Path]]:
     """The folder with links resolved, and one beside it to fill, deleted at the end; OS errors become FolderError."""

@@ -40,6 +40,7 @@ class Unit:
     flushes: bool = False  # another model in the firmware has numbers below 2^-126 read and written as 0
     kernels: str = ""  # the prefix of the kernels in another library; empty: they are in the model's own
     in_ram: InRam = InRam()
+    traceable: bool = True  # a build with SH_TRACE tells of each step
     origin: Origin = Origin()
 
     @property

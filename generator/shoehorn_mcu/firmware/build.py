@@ -14,6 +14,7 @@ from shoehorn_mcu.emit.folder.graph_file import graph_bytes
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.mlperf import task_of
 from shoehorn_mcu.emit.folder.project import project
+from shoehorn_mcu.emit.folder.single_file import single_file
 from shoehorn_mcu.emit.model.weights import Constants, constants
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.unit import InRam, Unit
@@ -271,10 +272,12 @@ def firmware(
     return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
 
 
-def alone(model: Model, options: Options, say: Callable[[str], None] = lambda _: None) -> tuple[Planned, Bundle]:
-    """The plan and every file of the library alone."""
+def alone(
+    model: Model, options: Options, say: Callable[[str], None] = lambda _: None, in_one_file: bool = False
+) -> tuple[Planned, Bundle]:
+    """The plan and every file of the library alone; `in_one_file`: a C file and its header."""
     planned = plan_model(model, None, options, say)
-    return planned, library(planned.unit, planned.constants)
+    return planned, (single_file if in_one_file else library)(planned.unit, planned.constants)
 
 
 def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:

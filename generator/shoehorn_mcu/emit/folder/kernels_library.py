@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bundle import Bundle
-from shoehorn_mcu.emit.folder.library import instance_text, runtime
+from shoehorn_mcu.emit.kernels.kernel_files import kernel_files
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.kernels import Instance
 
@@ -22,11 +22,7 @@ KERNELS = "sh_kernels"
 def kernels_library(units: Sequence[Unit]) -> Bundle:
     """Every file of the library, by path below its folder."""
     kernels = {stage.kernel.name: stage.kernel for unit in units for stage in unit.stages}
-    files = {
-        f"src/{kernel.symbol(KERNELS)}.c": instance_text(kernel, KERNELS, _users(units, kernel)).encode()
-        for kernel in kernels.values()
-    }
-    files |= runtime(files)
+    files = dict(kernel_files(KERNELS, {kernel: _users(units, kernel) for kernel in kernels.values()}))
     manifest = {
         "name": KERNELS,
         "version": __version__,

@@ -3,62 +3,42 @@
 from __future__ import annotations
 
 import json
-import posixpath
-import re
-from collections.abc import Iterator
 
-from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.readme import library_readme
+from shoehorn_mcu.emit.kernels.kernel_files import header_name, kernel_files, kernels_h
+from shoehorn_mcu.emit.kernels.runtime_files import included, with_included
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import model_c
 from shoehorn_mcu.emit.model.weights import Constants, weights_c, weights_h
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.kernels import Instance
 
 URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino requires a web page; the package has no other
 
 
-_INCLUDED = re.compile(rb'^[ ]*#include "(.*)"$', re.MULTILINE)
 _PLACE = "sh/"  # of the runtime's files, beside those that include them
 
 
 def runtime(files: Bundle) -> Bundle:
     """The files of runtime_c that these C files of a library include, and those that they include in turn."""
-    found: dict[str, bytes] = {}
-    left = [path.removeprefix(_PLACE) for text in files.values() for path in _included(text) if path.startswith(_PLACE)]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found[path] = (RUNTIME_C / path).read_bytes()
-            left += [posixpath.normpath(posixpath.join(posixpath.dirname(path), p)) for p in _included(found[path])]
-    return {f"src/{_PLACE}{path}": found[path] for path in sorted(found)}
+    first = [path.removeprefix(_PLACE) for text in files.values() for path in included(text) if path.startswith(_PLACE)]
+    return {f"src/{_PLACE}{path}": text for path, text in with_included(first).items()}
 
 
-def _included(text: bytes) -> Iterator[str]:
-    return (match.decode() for match in _INCLUDED.findall(text))
+def kernels(unit: Unit) -> Bundle:
+    """The header of the kernels, and the files that compile them, whose names begin with the model's.
 
-
-def instances(unit: Unit) -> Bundle:
-    """The files that compile the kernel bodies; their names begin with the model's.
-
-    They are beside `<model>.c`, so that `"sh/..."` finds this library's files whatever is on the include path.
+    Where another library has the kernels, the header alone.
     """
     used = {stage.kernel.name: stage.kernel for stage in unit.stages}
-    found = {}
-    for name, kernel in sorted(used.items()):
-        ops = ", ".join(str(stage.index) for stage in unit.stages if stage.kernel.name == name)
-        text = instance_text(kernel, unit.name, f"{unit.name}, op {ops}")
-        found[f"src/{kernel.symbol(unit.name)}.c"] = text.encode()
-    return found
-
-
-def instance_text(kernel: Instance, prefix: str, users: str) -> str:
-    """The C file that compiles a kernel in the library of this prefix, for these `users`."""
-    remark = c.comment(f"{kernel.name} for {users}. Generated; do not edit.")
-    return f"{remark}\n// {c.SPDX}\n{kernel.text(prefix, _PLACE)}"
+    if unit.kernels:
+        symbols = {unit.symbol(kernel): kernel.contract for kernel in used.values()}
+        header = kernels_h(unit.name, symbols.values(), symbols)
+        return {f"src/{header_name(unit.name)}": header.encode()}
+    ops = {name: ", ".join(str(s.index) for s in unit.stages if s.kernel.name == name) for name in sorted(used)}
+    return kernel_files(unit.name, {used[name]: f"{unit.name}, op {ops[name]}" for name in ops})
 
 
 def _description(unit: Unit) -> str:
@@ -166,7 +146,7 @@ def library(unit: Unit, found: Constants) -> Bundle:
         f"src/{unit.name}_weights.h": weights_h(unit, found),
         f"src/{unit.name}_weights.c": weights_c(unit, found),
     }
-    files = {path: text.encode() for path, text in texts.items()} | ({} if unit.kernels else dict(instances(unit)))
+    files = {path: text.encode() for path, text in texts.items()} | dict(kernels(unit))
     files |= runtime(files)
     sources = sorted(path for path in files if path.endswith(".c"))
     files["library.json"] = _library_json(unit).encode()

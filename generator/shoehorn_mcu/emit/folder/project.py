@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES, RUNTIME_C
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest
 from shoehorn_mcu.emit.folder import app, mlperf
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS, kernels_library
@@ -17,10 +17,12 @@ from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.plan_json import plan_json, source_json
 from shoehorn_mcu.emit.folder.readme import readme
 from shoehorn_mcu.emit.folder.reference import reference_files
+from shoehorn_mcu.emit.kernels.runtime_files import with_included
 from shoehorn_mcu.emit.model.header import ARENA_ALIGNMENT, arena_section
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.kernels import oracle
 from shoehorn_mcu.machine.families import families, family_files
 from shoehorn_mcu.machine.targets import Board
 
@@ -43,12 +45,11 @@ def fill(template: Path, values: Mapping[str, object]) -> bytes:
     return re.sub(r"@([A-Z][A-Z0-9_]*)@", value, text).encode()
 
 
-def _tree(folder: Path, prefix: str, files: Iterable[Path] | None = None) -> Bundle:
+def _tree(folder: Path, prefix: str) -> Bundle:
     """Files of a template folder, verbatim."""
-    found = sorted(folder.rglob("*") if files is None else files)
     return {
         f"{prefix}{path.relative_to(folder).as_posix()}": path.read_bytes()
-        for path in found
+        for path in sorted(folder.rglob("*"))
         if path.is_file() and not _SKIPPED & set(path.parts)
     }
 
@@ -129,10 +130,11 @@ def _reference(unit: Unit, place: str) -> Bundle:
     return files
 
 
-def _reference_runtime() -> Bundle:
-    """`reference/runtime/`: the C of the reference runtime."""
-    sources = [*RUNTIME_C.glob("include/*.h"), *RUNTIME_C.glob("kernels/*/*.h"), *RUNTIME_C.glob("kernels/*/*_ref.c")]
-    return _tree(RUNTIME_C, "reference/runtime/", sources)
+def _reference_runtime(units: Iterable[Unit]) -> Bundle:
+    """`reference/runtime/`: the C of the reference runtime for the contracts of these models."""
+    graphs = [graph for unit in units for graph in (unit.graph, unit.precise) if graph is not None]
+    used = {oracle(node).source for graph in graphs for node in graph.nodes() if not node.op.view}
+    return {f"reference/runtime/{path}": text for path, text in with_included(used).items()}
 
 
 def _bytes(data: bytes | str) -> bytes:
@@ -202,7 +204,7 @@ def _project(
     files |= _tree(FIRMWARE_TEMPLATES / "cores", "src/") if models.cores > 1 else {}
     files |= board_files(board, models.cores)
     files |= _tree(FIRMWARE_TEMPLATES / "platform", "platform/")
-    files |= _reference_runtime()
+    files |= _reference_runtime(units)
     return dict(sorted(files.items()))
 
 

@@ -43,7 +43,7 @@ def _from(unit: Unit, memory: str) -> str:
 
 def traced(unit: Unit) -> bool:
     """Whether a step writes rows to several arenas."""
-    return any(unit.is_apart(stage.node.output.name) for stage in unit.stepped)
+    return unit.traceable and any(unit.is_apart(stage.node.output.name) for stage in unit.stepped)
 
 
 def _trace_end() -> Sequence[str]:

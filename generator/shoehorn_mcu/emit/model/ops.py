@@ -151,7 +151,7 @@ def shared(unit: Unit) -> list[str]:
             start = parts[first]
             place = Affine(start.row - first * step, step, False).text()
             at = placed_row(unit, start.tensor, parameter[start.tensor], place)
-            at += f" + {start.start}" if start.start else ""
+            at = f"(const int8_t *){at} + {start.start}" if start.start else at
             found = f"y < {end} ? {at} : {found}" if found else at
         taken = (*(f"const sh_tensor *{each}" for each in parameter.values()), "int32_t y")
         text = [*([] if "y" in found else ["(void)y;"]), f"return {found};"]

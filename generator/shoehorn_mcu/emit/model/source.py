@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.kernels.kernel_files import header_name
 from shoehorn_mcu.emit.model import apart, classes, ops, states, steps, stream
 from shoehorn_mcu.emit.model.header import (
     ARENA_ALIGNMENT,
@@ -35,22 +36,18 @@ def _ends(unit: Unit) -> list[str]:
 
 
 def _includes(unit: Unit) -> list[str]:
-    headers = sorted({stage.kernel.contract.header for stage in unit.stepped})
-    functions = sorted({(stage.kernel.contract.struct, unit.symbol(stage.kernel)) for stage in unit.stepped})
     inserting = any(isinstance(stage.node.op, InsertSlice) for stage in unit.stepped)
     return [
         f'#include "{unit.name}.h"',
         "",
         "#include <stddef.h>",
         "",
+        f'#include "{header_name(unit.name)}"',
         f'#include "{unit.name}_weights.h"',
         *(['#include "sh/include/sh_bytes.h"'] if unit.streamed or unit.graph.states else []),
         *(['#include "sh/cores/sh_cores.h"'] if unit.cores > 1 else []),
         *(['#include "sh/include/sh_insert.h"'] if inserting else []),
         '#include "sh/include/sh_tensor.h"',
-        *(f'#include "sh/{header}"' for header in headers),
-        "",
-        *(f"{struct}_fn {function};" for struct, function in functions),
     ]
 
 

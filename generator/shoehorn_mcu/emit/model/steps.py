@@ -63,6 +63,8 @@ def schedule(unit: Unit) -> Schedule:
 
 def hooks(unit: Unit, found: Schedule) -> list[str]:
     """The macros of a build with trace hooks: around each statement, or in the function `step`."""
+    if not unit.traceable:
+        return []
     several = len(unit.memories) > 1
     arena = unit.arena(unit.memories[0])
     told = apart.TRACE_END if apart.traced(unit) else "sh_trace_end"
@@ -106,7 +108,8 @@ def statements(unit: Unit, found: Schedule) -> list[str]:
         call, output = ops.call(unit, stage, editions, *rows), ops.written(unit, stage, editions)
         written = stage.node.output.name
         arena = ["NULL" if unit.is_apart(written) else unit.arena_of(written)] if len(unit.memories) > 1 else []
-        lines.append(c.call("STEP", (str(stage.index), call, *arena, output, *rows)) + ";")
+        traced = c.call("STEP", (str(stage.index), call, *arena, output, *rows))
+        lines.append(f"{traced if unit.traceable else call};")
     return lines
 
 
@@ -122,10 +125,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
     several = len(unit.memories) > 1
     written = (stage.node.output.name for stage, _ in found.kinds)
     places = [f", {_arena_number(unit, tensor)}" if several else "" for tensor in written]
-    return [
-        remark,
-        c.table("steps", f"{_unsigned(largest)}_t", rows),
-        "",
+    kinds = [
         "#ifdef SH_TRACE",
         f"// Each kind of step: its op, and the tensor that it writes{' with the number of its arena' * several}.",
         "static const struct {",
@@ -137,6 +137,12 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         "};",
         "#endif",
         "",
+    ]
+    return [
+        remark,
+        c.table("steps", f"{_unsigned(largest)}_t", rows),
+        "",
+        *(kinds if unit.traceable else []),
         *handout.definition(unit),
         *(_shared_step(unit, found) if found.is_shared else [_step(unit, found)]),
         "",
@@ -169,9 +175,16 @@ def _unsigned(largest: int) -> str:
 
 def _step(unit: Unit, found: Schedule) -> str:
     """The function that runs one step."""
-    lines = ["TRACE_BEGIN(kind);", *_switch(unit, found.kinds), "TRACE_END(kind, y0, y1);"]
+    lines = _traced(unit, ("kind", "y0", "y1"), _switch(unit, found.kinds))
     lines = _or_handed_out(unit, found, ("kind", "y0", "y1"), lines)
     return c.function("static void step(int32_t kind, int32_t y0, int32_t y1)", lines)
+
+
+def _traced(unit: Unit, step: tuple[str, str, str], run: list[str]) -> list[str]:
+    """The statements of a step with the hooks around them."""
+    if not unit.traceable:
+        return run
+    return [f"TRACE_BEGIN({step[0]});", *run, f"TRACE_END({', '.join(step)});"]
 
 
 def _or_handed_out(unit: Unit, found: Schedule, step: tuple[str, str, str], computed: list[str]) -> list[str]:
@@ -205,12 +218,11 @@ def _shared_step(unit: Unit, found: Schedule) -> list[str]:
         "int32_t y1 = steps[i][1] + rows * (core + 1) / cores;",
         *_switch(unit, found.kinds),
     ]
-    step = [
-        "TRACE_BEGIN(steps[i][0]);",
+    run = [
         *c.block("if (steps[i][3] > 1)", ["sh_cores_run(part, i, steps[i][3]);"])[:-1],
         *c.block("} else", ["part(i, 0);"]),
-        "TRACE_END(steps[i][0], steps[i][1], steps[i][2]);",
     ]
+    step = _traced(unit, _ROW, run)
     return [
         "// Computes the rows of step i that fall to `core`: contiguous ones, as many as other cores have or one less.",
         c.function("static void part(int32_t i, int32_t core)", part),

@@ -65,8 +65,15 @@ def weights_h(unit: Unit, found: Constants) -> str:
 
 
 def weights_c(unit: Unit, found: Constants) -> str:
-    """Definitions of the constants, each aligned as its kernels load it: by words at least."""
-    parts = [f'// {c.SPDX}\n#include "{unit.name}_weights.h"']
+    """Definitions of the constants."""
+    parts = [f'// {c.SPDX}\n#include "{unit.name}_weights.h"', *array_texts(unit, found)]
+    if not found.arrays:
+        parts.append("typedef int32_t sh_no_constants; // a C file must not be empty")
+    return "\n\n".join(parts) + "\n"
+
+
+def array_texts(unit: Unit, found: Constants, storage: str = "") -> Iterator[str]:
+    """The definition of each constant, aligned as its kernels load it: by words at least."""
     first: dict[str, int] = {}
     for (index, _), name in found.names.items():
         first.setdefault(name, index)
@@ -75,7 +82,4 @@ def weights_c(unit: Unit, found: Constants) -> str:
         remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} {c.quoted(stage.name)}")
         alignment = found.alignments[name]
         aligned = f"_Alignas({alignment}) " if alignment > data.itemsize else ""
-        parts.append(f"{remark}\n{c.array(name, data, (aligned + _const(unit, name)).rstrip())}")
-    if not found.arrays:
-        parts.append("typedef int32_t sh_no_constants; // a C file must not be empty")
-    return "\n\n".join(parts) + "\n"
+        yield f"{remark}\n{c.array(name, data, (storage + aligned + _const(unit, name)).rstrip())}"

@@ -345,8 +345,7 @@ class Instance:
 
     def text(self, prefix: str, runtime: str) -> str:
         """The C file of the instance; `runtime` is the path from it to runtime_c, "" or with a slash at its end."""
-        defines = [f"// {line}" for line in self.tile.legend]
-        defines += [f"#define SH_NAME {self.symbol(prefix)}"]
+        defines = [f"#define SH_NAME {self.symbol(prefix)}"]
         defines += [f"#define SH_{name.upper()} {size}" for name, size in self.tile.sizes.items()]
         defines += [f"#define {macro}" for macro in (*self.variant.defines, *self.written)]
         if self.variant.isa is Isa.SIMD32:  # functions of which a library needs one each
