@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, DType, Floats, Node, Op, Signature, TensorType
+from shoehorn_mcu.ir import Array, Bools, DType, Floats, Node, Op, Signature, TensorType, Weighted
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales, scaled_sums
@@ -52,7 +52,7 @@ def _finish(acc: Floats, bias: Array, scales: Scales, clamp: Bounds, output: Ten
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Window(Op):
+class Window(Weighted):
     """A kernel that slides over rows and columns; inputs x and, not always in second place, weights.
 
     `weights` may be [O, kh, kw, I] or [1, kh, kw, O].
@@ -65,7 +65,7 @@ class Window(Op):
 
     def weights(self, sig: Signature) -> TensorType:
         """The type of the weights."""
-        return sig.inputs[1]
+        return sig.inputs[self.weights_place]
 
     def positions(self, x: TensorType, weights: TensorType) -> tuple[int, int]:
         """Height and width of the output; raises GraphError where the kernel does not fit."""

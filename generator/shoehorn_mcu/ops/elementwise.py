@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, Range, Signature, TensorType
+from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, Pairwise, Range, Signature, TensorType
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
@@ -20,6 +20,7 @@ from shoehorn_mcu.ops.rules import broadcast_by_pixels, broadcast_rows, broadcas
 
 __all__ = [
     "Add",
+    "Addition",
     "Binary",
     "Maximum",
     "Minimum",
@@ -39,7 +40,7 @@ class AddParams(NamedTuple):
 
 
 def add_params(sig: Signature) -> AddParams:
-    """The three scales of Add, from quotients in double precision; all are below one."""
+    """The three scales of Add and Sub, from quotients in double precision; all are below one."""
     a, b = (t.quantised.scale for t in sig.inputs)
     twice = 2.0 * max(a, b)
     return AddParams(
@@ -48,11 +49,6 @@ def add_params(sig: Signature) -> AddParams:
         b=quantize_multiplier(b / twice),
         y=quantize_multiplier(twice / ((1 << _LEFT_SHIFT) * sig.output.quantised.scale)),
     )
-
-
-def sub_params(sig: Signature) -> AddParams:
-    """The three scales of Sub; as `add_params`."""
-    return add_params(sig)
 
 
 _LEFT_SHIFT = 20
@@ -95,7 +91,7 @@ def product_overflow(node: Node) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Binary(Clamped):
+class Binary(Clamped, Pairwise):
     """inputs (a, b), int8, NumPy broadcasting up to four dimensions.
 
     Either may be a constant, which is then read by rows from flash. Subclasses are monotone in each operand.
@@ -127,7 +123,7 @@ class Binary(Clamped):
         return broadcast_by_pixels(sig)
 
 
-class _Sum(Binary):
+class Addition(Binary):
     """a plus `sign` times b, int8 or float32.
 
     int8: both operands are scaled to 2^-20 of twice the larger scale; TFLite requires a factor below 1 after that.
@@ -171,13 +167,13 @@ def _add(arrays: Sequence[Array], sig: Signature, params: AddParams, sign: int) 
     return rescale(scaled_a + sign * scaled_b, *params.y)
 
 
-class Add(_Sum):
+class Add(Addition):
     """a + b; int8 is requantised as TFLite's integer ADD (left shift 20)."""
 
     sign: ClassVar[int] = 1
 
 
-class Sub(_Sum):
+class Sub(Addition):
     """a - b; int8 is requantised as TFLite's integer SUB."""
 
     sign: ClassVar[int] = -1

@@ -9,7 +9,21 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Array, Bools, Channels, DType, Floats, Ints, Node, Op, OpFault, Range, Signature, Tie
+from shoehorn_mcu.ir import (
+    Array,
+    Biased,
+    Bools,
+    Channels,
+    DType,
+    Floats,
+    Ints,
+    Node,
+    Op,
+    OpFault,
+    Range,
+    Signature,
+    Tie,
+)
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.clamp import Clamped
@@ -148,7 +162,7 @@ def _dot(weights: Floats, x: Ints) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LinearOp(Clamped):
+class LinearOp(Clamped, Biased):
     """Constant weights and bias, and one of these kinds of element types:
 
     int8     x and output int8, weights int8, bias int32; weights that need 9 bits less their zero point are int16

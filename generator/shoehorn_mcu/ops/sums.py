@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Ints, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ir import Array, DType, Ints, Node, Op, OpFault, Signature, TensorType, Weighted
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.clamp import Clamped
@@ -146,7 +146,7 @@ class RunningMax(_Windows, Clamped):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumDense(_Sums):
+class SumDense(_Sums, Weighted):
     """inputs (x (1, H, W, C) int8, weights int8 (O, H * W * C), start int32 (O)); sums int32 (1, H, 1, O).
 
     Row y: `start` and the products of x's first y + 1 rows with their weights. A dense layer of a flattened map: its

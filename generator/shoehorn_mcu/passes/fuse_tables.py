@@ -56,7 +56,8 @@ def _chain(
 
 def _by_element(node: Node) -> bool:
     """Whether each element of the output depends on the same one of a single tensor, exactly as the reference says."""
-    if not isinstance(node.op, Unary | Quantize | Dequantize | Map) or node.op.overflow(node) is not None:
+    alone = isinstance(node.op, Unary | Quantize | Dequantize | Map)
+    if not alone or node.op.overflow(node) is not None:
         return False
     computed = {tensor.name: tensor.type for tensor in node.inputs if tensor.data is None}
     numbers = (tensor.type.elements for tensor in node.inputs if tensor.data is not None)

@@ -11,7 +11,6 @@ from functools import partial
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph, Part, TensorType, output_rows, shared_rows
-from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, Operand, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.problem import LaterCuts, aligned
 from shoehorn_mcu.schedule import split
@@ -35,7 +34,7 @@ def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
         row_macs=stage.macs // output.type.rows,
         in_place=_in_place(stage),
         behind=None if (behind := stage.behind) is None else aligned(behind),
-        onto=isinstance(stage.node.op, InsertSlice) and stage.node.op.has_onto,
+        onto=(part := stage.node.row_part) is not None and part.onto is not None,
         operands=tuple(_operands(stage)) if stage.shared and stage.node.op.pixelwise(stage.node.sig) else (),
     )
 

@@ -19,7 +19,6 @@ from shoehorn_mcu.emit.model.header import (
 )
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.unit import Unit, touched
-from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.planner.memory_plan import SRAM, Placement
 
 SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
@@ -37,7 +36,7 @@ def _ends(unit: Unit) -> list[str]:
 def _includes(unit: Unit) -> list[str]:
     headers = sorted({stage.kernel.contract.header for stage in unit.stepped})
     functions = sorted({(stage.kernel.contract.struct, unit.symbol(stage.kernel)) for stage in unit.stepped})
-    inserting = any(isinstance(stage.node.op, InsertSlice) for stage in unit.stepped)
+    inserting = any(stage.node.row_part for stage in unit.stepped)
     return [
         f'#include "{unit.name}.h"',
         "",

@@ -14,6 +14,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Contract, array_of
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.rounding import Clamp, Int32s, Int64s, Up, addends, right_shifts, rounds_exactly, up
+from shoehorn_mcu.ops import LinearOp
 
 OUTPUTS = 4  # output channels that are computed at once
 INPUTS = 4  # inputs that are loaded at once, and the fewest that a run may have
@@ -134,7 +135,7 @@ def _scales_up(of: Up) -> Int64s:
 
 
 @known
-def linear(node: Node, contract: Contract) -> Linear:
+def linear(node: Node[LinearOp], contract: Contract) -> Linear:
     """The layer of a convolution of one group, or of a dense layer."""
     constants = {name: array_of(value) for name, value in contract.plain(node).items()}
     weights = cast(NDArray[np.int8], constants["weights"])
@@ -148,7 +149,7 @@ def linear(node: Node, contract: Contract) -> Linear:
 
 
 @known
-def is_packable(node: Node, contract: Contract) -> bool:
+def is_packable(node: Node[LinearOp], contract: Contract) -> bool:
     """Whether the kernel computes exactly this convolution of one group, or dense layer."""
     return packable(linear(node, contract))
 
