@@ -163,7 +163,9 @@ class Weighted(Op):
 
 
 class Biased(Weighted):
-    """An op with the operands (x, weights, bias)."""
+    """An op with constant weights and a bias among its operands."""
+
+    bias_place: ClassVar[int] = 2
 
 
 class Pairwise(Op):
@@ -195,7 +197,7 @@ class Node(Generic[OpT]):
 
     @property
     def bias(self: Node[Biased]) -> Tensor:
-        return self.inputs[2]
+        return self.inputs[self.op.bias_place]
 
     @property
     def a(self: Node[Pairwise]) -> Tensor:

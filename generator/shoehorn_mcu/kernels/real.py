@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 
@@ -122,7 +122,7 @@ def _interleaved(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
 
 
 def _groups(node: Node[LinearOp]) -> int:
-    return cast(int, channel_groups(node)["groups"]) if is_a(node, Conv2d) else 1
+    return channel_groups(node)["groups"] if is_a(node, Conv2d) else 1
 
 
 def _in_vectors(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
@@ -190,7 +190,8 @@ def _average(node: Node[Average]) -> dict[str, Value]:
 
 def _average_constants(node: Node[Average]) -> dict[str, Value]:
     """The bias, or one number that takes no part."""
-    return {"bias": data(node.inputs[1]) if len(node.inputs) == 2 else np.zeros(1, np.float32)}
+    _, *bias = node.inputs
+    return {"bias": data(bias[0]) if bias else np.zeros(1, np.float32)}
 
 
 def _rows_of_weights(node: Node[SumDense]) -> dict[str, Value]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -99,9 +99,9 @@ class Binary(Clamped, Pairwise):
 
     spaced: ClassVar[bool] = True
 
-    def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "first input")
-        laws.quantised(self, node.inputs[1], "second input")
+    def check(self, node: Node[Self]) -> None:
+        laws.quantised(self, node.a, "first input")
+        laws.quantised(self, node.b, "second input")
         laws.quantised(self, node.output, "output")
         laws.same_images(self, node)
 
@@ -131,7 +131,7 @@ class Addition(Binary):
 
     sign: ClassVar[int]
 
-    def check(self, node: Node) -> None:
+    def check(self, node: Node[Self]) -> None:
         if real.check(node, "first input", "second input"):
             laws.same_images(self, node)
         else:
@@ -151,7 +151,7 @@ class Addition(Binary):
 class _Extremum(Binary):
     """Compares stored values, so all three tensors share one quantisation."""
 
-    def check(self, node: Node) -> None:
+    def check(self, node: Node[Self]) -> None:
         super().check(node)
         for operand in node.inputs:
             laws.same_quant(self, operand, node.output)
@@ -211,8 +211,9 @@ class Prelu(Op):
     spaced: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
-        laws.quantised(self, node.inputs[1], "alpha")
+        x, alpha = node.inputs
+        laws.quantised(self, x, "input")
+        laws.quantised(self, alpha, "alpha")
         laws.quantised(self, node.output, "output")
         laws.same_images(self, node)
 
@@ -222,7 +223,7 @@ class Prelu(Op):
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         """Monotone on either side of x = 0, where it is 0, so the extremes are at the ends of the range or at 0."""
         x, alpha = operands
-        bend = np.clip(node.inputs[0].type.quantised.zero_point, x.low, x.high)
+        bend = np.clip(node.x.type.quantised.zero_point, x.low, x.high)
         return _corners(node, (x.low, x.high, bend), (alpha.low, alpha.high))
 
     def channels(self, node: Node) -> Channels | None:

@@ -35,7 +35,7 @@ class Partial(Window):
     goes_on: ClassVar[bool] = False  # whether that operand is the sums so far, not a constant
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
+        laws.quantised(self, node.x, "input")
         laws.dtype(self, node.output, "output", DType.INT32)
         for tensor in node.inputs[len(node.row_inputs) :]:
             laws.constant(self, tensor, "weights or start")
@@ -121,7 +121,7 @@ class Rescale(Clamped):
     row_inputs: ClassVar[int | None] = 1
 
     def check(self, node: Node) -> None:
-        laws.dtype(self, node.inputs[0], "sum", DType.INT32, DType.INT16)
+        laws.dtype(self, node.x, "sum", DType.INT32, DType.INT16)
         laws.quantised(self, node.output, "output")
         for tensor in node.inputs[1:]:
             laws.constant(self, tensor, "multipliers or shifts")

@@ -196,7 +196,7 @@ def _pool(to: _Export, node: Node) -> None:
     assert isinstance(op, AveragePool2d | MaxPool2d)
     code = "AveragePool" if isinstance(op, AveragePool2d) else "MaxPool"
     shared = {"kernel_shape": list(op.kernel), "strides": list(op.stride), "pads": _pads(op.padding)}
-    to.result(node, code, [to.image(node.inputs[0].name)], image=True, **shared)
+    to.result(node, code, [to.image(node.x.name)], image=True, **shared)
 
 
 def _mean(to: _Export, node: Node) -> None:
@@ -233,7 +233,7 @@ def _softmax(to: _Export, node: Node) -> None:
 
 def _reshape(to: _Export, node: Node) -> None:
     held = to.constant(f"{node.op.name}/shape", np.array(node.output.type.shape, np.int64))
-    to.result(node, "Reshape", [to.plain(node.inputs[0].name), held], image=False)
+    to.result(node, "Reshape", [to.plain(node.x.name), held], image=False)
 
 
 def _concat(to: _Export, node: Node) -> None:
@@ -249,7 +249,7 @@ def _pad(to: _Export, node: Node) -> None:
     assert isinstance(op, Pad)
     held = to.constant(f"{op.name}/pads", np.array((*op.before, *op.after), np.int64))
     value = to.constant(f"{op.name}/value", np.array(op.value, np.float32))
-    to.result(node, "Pad", [to.plain(node.inputs[0].name), held, value], image=False)
+    to.result(node, "Pad", [to.plain(node.x.name), held, value], image=False)
 
 
 def _slice(to: _Export, node: Node) -> None:
@@ -260,7 +260,7 @@ def _slice(to: _Export, node: Node) -> None:
     end[end < 0] = np.iinfo(np.int64).min
     sides = (("begin", begin), ("end", end), ("axes", np.arange(begin.size)), ("step", step))
     held = [to.constant(f"{op.name}/{side}", data) for side, data in sides]
-    to.result(node, "Slice", [to.plain(node.inputs[0].name), *held], image=False)
+    to.result(node, "Slice", [to.plain(node.x.name), *held], image=False)
 
 
 _WRITERS: dict[type[Op], Callable[[_Export, Node], None]] = {

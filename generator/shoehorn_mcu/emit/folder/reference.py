@@ -94,7 +94,7 @@ def _view(node: Node) -> dict[str, object]:
     return {
         "name": node.op.name,
         "type": type(node.op).__name__,
-        "view": node.inputs[0].name,
+        "view": node.x.name,
         "output": node.output.name,
     }
 

@@ -53,7 +53,7 @@ def behind_pixels(node: Node[Window], unread: int = 0) -> int | None:
     are written, p * stride - padding is the first one that is still to be read. There is no limit to what an output
     pixel longer than the inputs that a stride passes would need.
     """
-    op, x, (width, outputs) = node.op, node.row_inputs[0], node.output.type.nhwc[2:]
+    op, x, (width, outputs) = node.op, node.x, node.output.type.nhwc[2:]
     inputs, (stride, padding) = x.type.nhwc[3], (op.stride[1], op.padding.left)
     if x.data is not None or not are(node.output.type.dtype, x) or outputs > stride * inputs:
         return None
@@ -68,7 +68,7 @@ def behind_channels(node: Node[Window], block: int = 1) -> int | None:
     overlaps the one before, that one must not yet have overwritten it.
     """
     channels = node.output.type.nhwc[3]
-    if channels != node.row_inputs[0].type.nhwc[3]:
+    if channels != node.x.type.nhwc[3]:
         return None
     return behind_pixels(node, int(channels % block > 0))
 

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights, array_of
+from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import HELD, behind_channels, behind_held, behind_whole_rows, holds
-from shoehorn_mcu.kernels.base.packed import clamps, totals_of
+from shoehorn_mcu.kernels.base.packed import clamps, constants_of, totals_of
 from shoehorn_mcu.kernels.base.rounding import (
     UP_POINT,
     Clamp,
@@ -131,13 +131,12 @@ def _words(halfwords: NDArray[np.int16]) -> Int32s:
 @known
 def layer_of(node: Node[DepthwiseConv2d]) -> Depthwise:
     """The layer of a DepthwiseConv2d with a channel multiplier of 1."""
-    constants = {name: array_of(value) for name, value in DEPTHWISE.plain(node).items()}
-    weights = cast(NDArray[np.int8], constants["weights"])
+    weights, bias, multipliers, shifts = constants_of(DEPTHWISE, node)
     return Depthwise(
         weights.reshape(-1, weights.shape[-1]),
-        cast(Int32s, constants["bias"]),
-        cast(Int32s, constants["multipliers"]),
-        cast(NDArray[np.int8], constants["shifts"]),
+        bias,
+        multipliers,
+        shifts,
         node.x.type.quantised.zero_point,
         node.output.type.quantised.zero_point,
     )

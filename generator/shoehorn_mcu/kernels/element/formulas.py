@@ -181,19 +181,20 @@ def _gather(node: Node[Gather]) -> dict[str, Value]:
 
 
 def _gather_work(node: Node[Gather], tile: Tile) -> Work:
-    picked = node.inputs[1].type.row_elements
-    bytes_ = node.output.type.row_bytes
-    return Work(copies=picked, loose_bytes=bytes_)
+    _, indices = node.inputs
+    return Work(copies=indices.type.row_elements, loose_bytes=node.output.type.row_bytes)
 
 
 def _scatter(node: Node[Scatter]) -> dict[str, Value]:
-    return {**_indexed(node), "updates": node.inputs[2].type.nhwc[2]}
+    _, _, updates = node.inputs
+    return {**_indexed(node), "updates": updates.type.nhwc[2]}
 
 
 def _scatter_work(node: Node[Scatter], tile: Tile) -> Work:
-    updates = node.inputs[2].type.row_elements
-    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=updates) + times(
-        updates, per_evaluation(_op(node).parsed)
+    _, _, updates = node.inputs
+    count = updates.type.row_elements
+    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=count) + times(
+        count, per_evaluation(_op(node).parsed)
     )
 
 

@@ -67,7 +67,7 @@ def _folded(node: Node[LinearOp], channel_axis: int) -> Value:
     return folded_bias(data(weights), data(bias), x.type.quantised.zero_point, channel_axis)
 
 
-def channel_groups(node: Node[Conv2d]) -> dict[str, Value]:
+def channel_groups(node: Node[Conv2d]) -> dict[str, int]:
     """Struct members of Conv2d for its dilation and its groups of channels."""
     outputs, _, _, group_inputs = node.weights.type.shape
     groups = node.x.type.nhwc[3] // group_inputs

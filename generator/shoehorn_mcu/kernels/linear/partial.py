@@ -66,7 +66,7 @@ def _rescales(node: Node[Rescale]) -> bool:
 
 
 def _rescale(node: Node[Rescale]) -> dict[str, Value]:
-    op = node.op
+    op, (total, multipliers, _) = node.op, node.inputs
     _, _, positions, channels = node.output.type.nhwc
     return {
         "positions": positions,
@@ -74,13 +74,14 @@ def _rescale(node: Node[Rescale]) -> dict[str, Value]:
         "y_zero": node.output.type.quantised.zero_point,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
-        "scale_step": int(node.inputs[1].type.elements > 1),
-        "narrow": int(are(DType.INT16, node.x)),
+        "scale_step": int(multipliers.type.elements > 1),
+        "narrow": int(are(DType.INT16, total)),
     }
 
 
 def _scales(node: Node[Rescale]) -> dict[str, Value]:
-    return {"multipliers": data(node.inputs[1]), "shifts": data(node.inputs[2])}
+    _, multipliers, shifts = node.inputs
+    return {"multipliers": data(multipliers), "shifts": data(shifts)}
 
 
 def _total(node: Node[Rescale]) -> int | None:
@@ -90,8 +91,9 @@ def _total(node: Node[Rescale]) -> int | None:
 
 
 def _rescale_work(node: Node[Rescale]) -> Work:
+    _, _, shifts = node.inputs
     outputs = node.output.type.row_elements
-    shifted = float((data(node.inputs[2]).astype(np.int64) < 0).mean())
+    shifted = float((data(shifts).astype(np.int64) < 0).mean())
     return Work(pixels=node.output.type.nhwc[2], outputs=outputs, right_shifts=outputs * shifted)
 
 

@@ -27,7 +27,7 @@ def _lstm(node: Node[Lstm]) -> dict[str, Value]:
     return {
         "batch": batch,
         "inputs": inputs,
-        "units": node.inputs[4].type.shape[1],
+        "units": node.bias.type.shape[1],
         "cell_clip": op.cell_clip if op.cell_clip > 0 else _NO_CLIP,
         "tanh_factor": factor,
         "tanh_shift": shift,
@@ -61,7 +61,7 @@ def _constants(node: Node[Lstm]) -> dict[str, Value]:
 def _constants_16(node: Node[Lstm]) -> dict[str, Value]:
     """The weights with those of the four gates side by side."""
     weights, recurrent = (np.ascontiguousarray(np.moveaxis(data(tensor), 0, -1)) for tensor in node.inputs[2:4])
-    return {"weights": weights, "recurrent": recurrent, "bias": data(node.inputs[4]), **_tables(node)}
+    return {"weights": weights, "recurrent": recurrent, "bias": data(node.bias), **_tables(node)}
 
 
 def _is_s8(node: Node[Lstm]) -> bool:
@@ -78,7 +78,7 @@ def _has_short_sums(node: Node[Lstm]) -> bool:
 
 def _lstm_work(node: Node[Lstm], sums: Callable[[float, int, int], Work] = by_lanes) -> Work:
     _, batch, inputs = node.x.type.shape
-    units = node.inputs[4].type.shape[1]
+    units = node.bias.type.shape[1]
     cells = batch * units
     return sums(cells, inputs, LANES) + sums(cells, units, LANES) + Work(pixels=batch, outputs=cells)
 
@@ -92,14 +92,15 @@ def _lstm_by_fours(node: Node[Lstm], tile: Tile) -> Work:
 
 
 def _recurrence(node: Node[Recurrence]) -> dict[str, Value]:
-    op, (gates, units) = node.op, node.inputs[3].type.shape
+    *_, factors = node.inputs
+    op, (gates, units) = node.op, node.bias.type.shape
     return {
         "batch": node.output.type.shape[1],
         "units": units,
         "gates": gates,
         "late": op.late,
         "parts": op.parts,
-        "factors": node.inputs[4].type.shape[0],
+        "factors": factors.type.shape[0],
     }
 
 
@@ -124,7 +125,7 @@ def _written(node: Node[Recurrence]) -> tuple[str, ...]:
 
 
 def _recurrence_work(node: Node[Recurrence], tile: Tile) -> Work:
-    op, (gates, units) = node.op, node.inputs[3].type.shape
+    op, (gates, units) = node.op, node.bias.type.shape
     cells = node.output.type.shape[1] * units
     products = Work(float_sums=gates * units, float_products=gates * units, loops=1)
     return Work(outputs=cells) + times(cells, products) + times(cells * op.parts, per_evaluation(op.parsed))

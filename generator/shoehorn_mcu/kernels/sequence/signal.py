@@ -6,6 +6,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Contract, Value, portable
+from shoehorn_mcu.kernels.base.operands import data
 from shoehorn_mcu.kernels.base.work import Work, copied
 from shoehorn_mcu.ops import FilterBank, Rfft, Slide
 from shoehorn_mcu.ops.signal import split_twiddles, twiddles
@@ -40,9 +41,8 @@ def _filter_bank_constants(node: Node[FilterBank]) -> dict[str, Value]:
 
 
 def _filter_bank_work(node: Node[FilterBank]) -> Work:
-    widths = node.inputs[5].data
-    assert widths is not None  # FilterBank.check
-    return Work(loops=widths.size, products=float(widths.sum()))
+    *_, widths = node.inputs
+    return Work(loops=widths.type.elements, products=float(data(widths).sum()))
 
 
 def _slide(node: Node[Slide]) -> dict[str, Value]:

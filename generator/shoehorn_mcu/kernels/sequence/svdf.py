@@ -43,7 +43,8 @@ def _state_work(node: Node[SvdfState]) -> Work:
 
 def _in_memory(node: Node[SvdfState]) -> int | None:
     """The memory before, each value of which is read before the next place is written."""
-    return 1 if node.inputs[1].data is None else None
+    _, memory, _ = node.inputs
+    return 1 if memory.data is None else None
 
 
 def _sum(node: Node[SvdfSum]) -> dict[str, Value]:
