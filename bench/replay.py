@@ -58,7 +58,9 @@ def written(words: Sequence[str]) -> Files:
     """The digests of the folder that the command writes."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "folder"
-        done = subprocess.run([*GEN, "firmware", *words, "-o", str(folder)], capture_output=True, text=True)
+        done = subprocess.run([*GEN, "firmware", *words, "--out", str(folder)], capture_output=True, text=True)
+        if done.returncode == 2:
+            sys.exit(f"replay: {done.stderr.strip()}")  # wrong usage: of this tool, not of the model
         if done.returncode:
             return {"error": done.stderr.strip().replace(place, "")}
         files = [path for path in folder.rglob("*") if path.is_file() and path.name not in UNSTABLE]

@@ -47,7 +47,7 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal, check
 from shoehorn_mcu.schedule.lower import lower
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
 from shoehorn_mcu.schedule.stage import Stage
 from shoehorn_mcu_host.folder.project import Project
 

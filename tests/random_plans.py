@@ -20,7 +20,8 @@ from shoehorn_mcu.planner.partition.search import PartitionSearch
 from shoehorn_mcu.planner.placement.layout import lay_out
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import Stage, stages
 
 

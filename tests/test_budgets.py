@@ -18,7 +18,8 @@ from shoehorn_mcu.planner.recompute import budgets
 from shoehorn_mcu.planner.recompute.search import Order
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.predict import time
-from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.request import PlanRequest
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 from tests.shared import SHARED, needs_shared
 

@@ -27,7 +27,8 @@ from shoehorn_mcu.planner.memory_plan import BY_ROWS, Placement, Plan
 from shoehorn_mcu.schedule import split
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import Stage, nearer, stages
 
 CHUNK = 10

@@ -28,7 +28,8 @@ from shoehorn_mcu.planner.candidates import Candidates
 from shoehorn_mcu.planner.memory_plan import CHAINED
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 
 

@@ -35,12 +35,14 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware.report import report, timeless
 from shoehorn_mcu.machine.families import family_files
 from shoehorn_mcu.machine.targets import Machine, board, boards
+from shoehorn_mcu.passes.ends.unflatten_input import unflatten_input
 from shoehorn_mcu.planner import Goal, Problem, check, divided, make_plan
 from shoehorn_mcu.planner.cores import LEAST_COST
 from shoehorn_mcu.planner.memory_plan import Plan, Scratch, Step
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.cuts import Cuts
-from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.request import PlanRequest
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 from shoehorn_mcu_host.base import cbuild
 from shoehorn_mcu_host.board import cores, cycles
@@ -134,7 +136,7 @@ def test_the_predicted_time_is_that_of_the_core_with_most_rows():
 def digits(most: int, goal: Goal = Goal.TIME, streamed: bool = False) -> Unit:
     """The shipped model in portable C."""
     graph, _ = passes.run(importers.load(DIGITS))
-    graph = passes.unflatten_input(graph) if streamed else graph
+    graph = unflatten_input(graph) if streamed else graph
     plan = schedule(Cuts(graph, stages(graph)), PlanRequest(goal, stream_input=streamed, cores=most))
     return Unit("digits", plan.graph, plan.stages, plan.plan)
 

@@ -39,7 +39,8 @@ from shoehorn_mcu.passes.insert_slices import insert_slices, with_copies
 from shoehorn_mcu.planner import Goal, check, make_plan
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
-from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.request import PlanRequest
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 
 QUANT = Quant((0.5,), (3,))

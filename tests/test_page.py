@@ -41,7 +41,8 @@ from shoehorn_mcu.planner.memory_plan import Scratch
 from shoehorn_mcu.schedule import pareto, predict
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 
 ROOT = Path(__file__).resolve().parents[1]

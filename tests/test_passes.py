@@ -24,7 +24,7 @@ from shoehorn_mcu.ops import RunningMax, SumDense, SumPool
 from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
-from shoehorn_mcu.passes.ends import unflatten_input
+from shoehorn_mcu.passes.ends.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fold_transpose import fold_transpose
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp

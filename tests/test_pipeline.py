@@ -21,7 +21,8 @@ from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.ops import Concat, Slice, Slide
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
-from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.request import PlanRequest
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 from shoehorn_mcu.schedule.state_places import over_states
 from tests.shared import DATA, MODELS, needs_shared

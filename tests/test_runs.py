@@ -20,8 +20,9 @@ from shoehorn_mcu.planner.whole_tensors import solve
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.predict import time
+from shoehorn_mcu.schedule.request import PlanRequest
 from shoehorn_mcu.schedule.runs import joined
-from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 
 SEEDS, ENOUGH = 400, 5

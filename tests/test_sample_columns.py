@@ -19,7 +19,8 @@ from shoehorn_mcu.passes.sample_columns import with_samples
 from shoehorn_mcu.planner import Goal, check, make_plan
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 
 SAME = Padding(1, 1, 1, 1)

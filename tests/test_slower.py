@@ -16,7 +16,8 @@ from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.schedule import pareto
 from shoehorn_mcu.schedule.cuts import Cuts
-from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.request import PlanRequest
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 
 

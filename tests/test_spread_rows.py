@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import Gen
 from emitted import compile_library, expected, run
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_graphs import random_graph
 from random_plans import few_tries, plans, prepared
@@ -33,8 +33,8 @@ from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Placement, Plan
 from shoehorn_mcu.planner.spread.places import Places
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.request import Scheduled
 from shoehorn_mcu.schedule.runs import joined
-from shoehorn_mcu.schedule.search import Scheduled
 from shoehorn_mcu.schedule.stage import Stage, stages
 from shoehorn_mcu_host.folder.documents import PlanDocument
 
@@ -64,6 +64,7 @@ def divided(plan: Plan) -> list[Placement]:
 
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 400), shares=st.sampled_from(SHARES))
+@example(seed=222, shares=(0.8, 0.6))  # needs less than any plan of one arena that was searched
 def test_rows_of_random_plans_are_right_in_several_memories(seed: int, shares: Sequence[float]):
     with pytest.MonkeyPatch.context() as patch:
         few_tries(patch)
@@ -75,7 +76,7 @@ def test_rows_of_random_plans_are_right_in_several_memories(seed: int, shares: S
             found = spread(plain, plan, some, by_rows=True)
             if found is not None:
                 assert check(in_memories(plain, some), found) == []
-                assert found.total_bytes >= plan.outcome.bound_bytes
+                assert found.total_bytes >= found.outcome.bound_bytes
                 assert found.outcome.least_waits <= waits(plain, found) + 1
                 assert all(size <= room.bytes for room in some for size in [found.arenas.get(room.name, 0)])
 
@@ -103,7 +104,7 @@ def test_rows_in_several_memories_are_never_worse(ram: int, psram: int, cycles: 
     some = Memory(SRAM, ram * 4), Memory("psram", psram * 4, cycles, cycles)
     mine = found(*some, goal=goal)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shoehorn_mcu.schedule.search.spread", by_tensors)
+        patch.setattr("shoehorn_mcu.schedule.form.spread", by_tensors)
         other = found(*some, goal=goal)
 
     if other is not None:
@@ -117,7 +118,7 @@ def test_a_plan_that_no_tensor_fits_is_found_by_rows(monkeypatch: pytest.MonkeyP
     some = Memory(SRAM, 800), Memory("psram", 600)
     assert divided(planned(*some).plan)
 
-    monkeypatch.setattr("shoehorn_mcu.schedule.search.spread", by_tensors)
+    monkeypatch.setattr("shoehorn_mcu.schedule.form.spread", by_tensors)
     with pytest.raises(DoesNotFit, match="divided in no way among the memories sram 800, psram 600"):
         planned(*some)
 
@@ -126,7 +127,7 @@ def test_less_waiting_divides_a_tensor_and_little_less_does_not(monkeypatch: pyt
     """The waits of digits are a small part of its time, unless a byte costs very many cycles."""
     slow, quick = ((Memory(SRAM, 1000), Memory("psram", 8192, cycles, cycles)) for cycles in (40.0, 0.05))
     mine, same = planned(*slow), planned(*quick)
-    monkeypatch.setattr("shoehorn_mcu.schedule.search.spread", by_tensors)
+    monkeypatch.setattr("shoehorn_mcu.schedule.form.spread", by_tensors)
     other, without = planned(*slow), planned(*quick)
 
     assert divided(mine.plan)

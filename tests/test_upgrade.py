@@ -21,7 +21,8 @@ from shoehorn_mcu.planner import DELIVERY, Goal, Problem, check, make_plan
 from shoehorn_mcu.planner.memory_plan import Scratch, Status
 from shoehorn_mcu.planner.spare import Spare
 from shoehorn_mcu.schedule.cuts import Cuts
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 
 CHANNELS, SIDE = 108, 6  # a line of two windows does not fit on the stack

@@ -32,18 +32,17 @@ from shoehorn_mcu.kernels.tuning import Tuning
 from shoehorn_mcu.machine import memories
 from shoehorn_mcu.machine.targets import CPUS, Board, Isa, Machine
 from shoehorn_mcu.passes import PassRecord
+from shoehorn_mcu.passes.ends.ends import AFTER, BEFORE, Asked, with_ends
 from shoehorn_mcu.passes.ends.native_io import native_io
-from shoehorn_mcu.passes.ends.pieces import fed_in_pieces
-from shoehorn_mcu.passes.ends.state_ends import with_states, without_states
-from shoehorn_mcu.passes.ends.streamed_output import streamable_output
-from shoehorn_mcu.passes.ends.user_ends import Pixels, check_classes, with_pixels, with_top
+from shoehorn_mcu.passes.ends.user_ends import Pixels
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.planner.memory_plan import Memory
 from shoehorn_mcu.schedule import pareto, predict
 from shoehorn_mcu.schedule.cuts import Cuts
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import Stage, kernel_bytes, stages
 
 Model = Path | Imported
@@ -164,29 +163,33 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     """Imports and optimises the model."""
     _check_cores(board, options.cores)
     found, origin, joined = _imported(model, options)
-    source = without_states(found.graph) if options.stateless else found.graph
-    source = with_states(source, found.ends, options.states)
-    ends = found.ends
-    if options.pixels is not None:
-        source, ends = with_pixels(source, ends, options.pixels)
-    source = native_io(source, ends) if options.native_io else source
-    check_classes(source, options.classes)
-    source = with_top(source, options.top) if options.top else source
+    asked = _asked(options)
+    source, ends = with_ends(found.graph, found.ends, asked, BEFORE)
     graph, records = passes.run(source, options.disabled, options.preserve)
     records = [passes.folding(source, found.folded), *records]
     passes.prove_int32(graph)
-    if options.stream_input:
-        graph = passes.unflatten_input(graph)
-        if "sum-rows" not in options.disabled:
-            graph, ends = fed_in_pieces(graph, ends, options.stream_output)
-    if options.stream_output:
-        graph, ends = streamable_output(graph, ends)
+    graph, ends = with_ends(graph, ends, asked, AFTER)
     precise, graph = graph, with_float_mode(graph, options.float_mode)
     _require_float_mode(board, options)
     core = board.spec.cpu if board else options.cpu or ""
     tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, core)
     notes = (*joined, *([note] if note else []))
     return Prepared(replace(options, tuning=tuning), source, graph, precise, records, ends, origin, notes, found)
+
+
+def _asked(options: Options) -> Asked:
+    """What the options ask of the model's ends."""
+    return Asked(
+        stateless=options.stateless,
+        states=options.states,
+        pixels=options.pixels,
+        native_io=options.native_io,
+        classes=options.classes,
+        top=options.top,
+        stream_input=options.stream_input,
+        stream_output=options.stream_output,
+        sums="sum-rows" not in options.disabled,
+    )
 
 
 def plan_prepared(

@@ -10,7 +10,6 @@ from shoehorn_mcu.ir import DType, Graph, verify
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
-from shoehorn_mcu.passes.ends.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.fold_affine import fold_affine
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
@@ -44,7 +43,6 @@ __all__ = [
     "folding",
     "prove_int32",
     "run",
-    "unflatten_input",
 ]
 
 

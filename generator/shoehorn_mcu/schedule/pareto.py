@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.cuts import Cuts
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 
 ABOVE = 5  # budgets from the smallest arena without recomputation up to whole tensors
 BELOW = 4  # budgets from there down to the smallest arena with recomputation

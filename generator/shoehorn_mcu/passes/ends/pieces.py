@@ -22,7 +22,7 @@ MOST_READ = 16  # pieces of an output: each is an op
 _SHARE = 16  # a piece may have this part of what the dense layer holds beside it, where nothing else sets the arena,
 _LEAST = 16  # and always so many bytes: smaller pieces would cost more calls than they save bytes
 
-Ends = Mapping[str, FileTensor]
+Ends = Mapping[str, FileTensor]  # as in ends.py
 Fits = Callable[[int], bool]
 """Whether a piece of so many elements is small enough."""
 

@@ -11,15 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Placement, Plan, Status
+from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Memory, Outcome, Placement, Plan, Status
+from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.placement.bundles import Bundle
 from shoehorn_mcu.planner.placement.place import Effort, place
 from shoehorn_mcu.planner.problem import ALIGNMENT, Problem, aligned
+from shoehorn_mcu.planner.recompute.search import least as least_of_any
 from shoehorn_mcu.planner.spread.assign import assigned
 from shoehorn_mcu.planner.spread.places import Group, Owner, Places, Spot
 
 _ROUNDS = 8  # assignments that are tried to be packed
 _PARTS = 16  # of the smallest memory: as large are the parts of a tensor that may be in several, or larger
+_OUTSIDE = "smaller than the searched plans of one arena: rows overlap in several memories"
 
 
 _Moves = dict[Spot, tuple[int, int]]
@@ -77,11 +80,11 @@ def spread(problem: Problem, plan: Plan, memories: Sequence[Memory], by_rows: bo
         places = Places(problem, plan, linked, max(1, smallest // _PARTS) if by_rows else None)
         packed = _packed(places, memories)
         if packed is not None:
-            return _moved(plan, places, memories, *packed)
+            return _moved(problem, plan, places, memories, *packed)
     return None
 
 
-def _moved(plan: Plan, places: Places, memories: Sequence[Memory], moves: _Moves, least: int) -> Plan:
+def _moved(problem: Problem, plan: Plan, places: Places, memories: Sequence[Memory], moves: _Moves, least: int) -> Plan:
     """The plan with everything at its new place."""
 
     def at(spot: Spot) -> tuple[str, int] | None:
@@ -130,8 +133,6 @@ def _moved(plan: Plan, places: Places, memories: Sequence[Memory], moves: _Moves
             ends[memory] = max(ends[memory], aligned(placed.at(y) + placed.row_bytes))
     for each in scratch:
         ends[each.memory] = max(ends[each.memory], aligned(each.address + each.bytes))
-    total = sum(ends.values())
-    status = Status.OPTIMAL if total == plan.outcome.bound_bytes else Status.FEASIBLE
     return replace(
         plan,
         placements=placements,
@@ -139,5 +140,19 @@ def _moved(plan: Plan, places: Places, memories: Sequence[Memory], moves: _Moves
         arena_bytes=ends.get(SRAM, 0),
         other_arenas=tuple((m.name, ends[m.name]) for m in memories if m.name != SRAM and ends.get(m.name)),
         memories=tuple(memories),
-        outcome=replace(plan.outcome, status=status, smaller=None, least_waits=least),
+        outcome=replace(_bounded(problem, plan, sum(ends.values())), smaller=None, least_waits=least),
     )
+
+
+def _bounded(problem: Problem, plan: Plan, total: int) -> Outcome:
+    """The plan's outcome with `total` bytes in all memories.
+
+    Where these are below the bound, rows overlap that have places of their own in the searched plans of one arena: what
+    holds then is the bound of any order of rows.
+    """
+    known = plan.outcome
+    if total < known.bound_bytes:
+        bound = min(total, least_of_any(Flow(problem)))
+        return replace(known, status=Status.FEASIBLE, bound_bytes=bound, bound_of=ANY_ORDER, reason=_OUTSIDE)
+    status = Status.OPTIMAL if total == known.bound_bytes else Status.FEASIBLE
+    return replace(known, status=status)

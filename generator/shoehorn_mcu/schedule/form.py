@@ -1,0 +1,137 @@
+"""The plan of one form of a graph: lowered to the planner's problem, planned, cut, divided, upgraded and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.planner import Goal, Problem, Weighing, checked, divided, make_plan, rigid, spread
+from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Plan
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.predict import time
+from shoehorn_mcu.schedule.request import PlanRequest, Say, Scheduled, Undivided
+from shoehorn_mcu.schedule.runs import joined
+from shoehorn_mcu.schedule.stage import Stage
+from shoehorn_mcu.schedule.upgrade import Limits, upgraded, without_needless
+
+
+def uncut(cuts: Cuts, request: PlanRequest) -> Problem:
+    """The problem of these kernels without blocks and without a capacity."""
+    return lower(cuts.graph, cuts.stages, None, request.stream_input, None, request.stream_output)
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A graph with kernels, and what is asked of its plan.
+
+    With `left` no row overlaps those of its window, and so many bytes of the capacity are for scratch alone. The
+    smallest plan is searched as far as it may be as small as the `known` one.
+    """
+
+    cuts: Cuts
+    request: PlanRequest
+    memories: Sequence[Memory]
+    say: Say
+    left: int | None = None
+    known: Scheduled | None = None
+
+    def scheduled(self) -> Scheduled:
+        """The checked plan of the rows that the kernels compute. Raises DoesNotFit, Undivided and PlanFault."""
+        plan = self._plan()
+        graph, stages = self.cuts.chosen(plan.cascades)
+        problem = replace(self._problem, blocks=()) if graph is self.cuts.graph else self._lowered(graph, stages)
+        chosen = _Chosen(self, plan, graph, stages, problem)
+        if self.memories:
+            self.say("memories")
+            return chosen.in_memories()
+        most = plan.arena_bytes if self.request.goal is Goal.SRAM else self.request.capacity_bytes
+        return chosen.finished(problem, plan, {SRAM: most})
+
+    def _lowered(self, graph: Graph, stages: Sequence[Stage], cuts: Cuts | None = None) -> Problem:
+        request = self.request
+        made = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts, request.stream_output)
+        return made if self.left is None else made.rows_apart
+
+    @cached_property
+    def _problem(self) -> Problem:
+        """The problem with all choices of blocks."""
+        return self._lowered(self.cuts.graph, self.cuts.stages, self.cuts)
+
+    def _plan(self) -> Plan:
+        """The best plan of the problem in one arena; it is checked when it is finished."""
+        request, problem = self.request, self._problem
+        if self.left and request.capacity_bytes is not None:
+            problem = replace(problem, capacity_bytes=request.capacity_bytes - self.left)
+        weighs = request.weigh_smaller and request.cores == 1
+        return make_plan(
+            problem,
+            request.goal,
+            request.most_macs,
+            self.say,
+            Weighing(self._price, request.prefer_smaller) if weighs else None,
+            request.brief,
+            unchecked=True,
+            keep_rows=len(self.memories) < 2,
+            below=self.known.plan.total_bytes + 1 if self.known else None,
+        )
+
+    def _price(self, plan: Plan) -> float:
+        """The predicted time of a plan without cuts."""
+        long, run = joined(replace(self._problem, blocks=()), self.cuts.stages, plan)
+        return time(run, long)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """A form whose plan in one arena is known: the graph cut as the plan says, its stages and its problem."""
+
+    form: Form
+    plan: Plan
+    graph: Graph
+    stages: tuple[Stage, ...]
+    problem: Problem
+
+    def finished(self, problem: Problem, plan: Plan, arenas: Mapping[str, int | None]) -> Scheduled:
+        """The plan with cores, faster kernels within these bytes of each memory, and runs of rows, checked."""
+        cores, memories = self.form.request.cores, self.form.memories
+        flash_left = self.stages[0].machine.flash_left if self.stages else None
+        shared = divided(problem, plan, cores) if cores > 1 else plan
+        needed = without_needless(problem, self.stages, shared)
+        faster, larger = upgraded(problem, needed, shared, Limits(arenas, flash_left))
+        same = (*faster,) == (*self.stages,) and larger is plan
+        final = problem if same else self.form._lowered(self.graph, faster)
+        final = _with_memories(final, memories) if memories else final
+        long, run = joined(final, faster, larger)
+        return Scheduled(self.graph, long, checked(final, run))
+
+    def in_memories(self) -> Scheduled:
+        """The plan divided among the memories: each tensor in one, or each row where that is faster."""
+        by_tensors = self._spread(by_rows=False)
+        if by_tensors is None:
+            raise Undivided(self.plan, rigid(self.problem), self._spread(by_rows=True))
+        if not by_tensors.waits_long:
+            return by_tensors
+        by_rows = self._spread(by_rows=True)
+        smallest = self.form.request.goal is Goal.SRAM
+        if by_rows and smallest and by_rows.plan.total_bytes > by_tensors.plan.total_bytes:
+            return by_tensors
+        return by_tensors.or_faster(by_rows)
+
+    def _spread(self, by_rows: bool) -> Scheduled | None:
+        """The plan with each tensor in one memory, or each row; None where it was not divided."""
+        memories = self.form.memories
+        found = spread(self.problem, self.plan, memories, by_rows)
+        if found is None:
+            return None
+        return self.finished(
+            _with_memories(self.problem, memories), found, {each.name: each.bytes for each in memories}
+        )
+
+
+def _with_memories(problem: Problem, memories: Sequence[Memory]) -> Problem:
+    """The problem with these memories in place of its one."""
+    room = {memory.name: memory.bytes for memory in memories}
+    return replace(problem, capacity_bytes=room.pop(SRAM, 0), others=tuple(room.items()))
