@@ -84,6 +84,7 @@ class Op:
     row_inputs: ClassVar[int | None] = None
     carries: ClassVar[bool] = False  # output row y also reads earlier rows of the output, as the last entry of `rows`
     view: ClassVar[bool] = False  # the output is input 0 with another shape: no kernel runs, both share their bytes
+    any_shape: ClassVar[bool] = False  # operands may have any shape: an element is made of those at its place in them
     spaced: ClassVar[bool] = False  # kernels can leave gaps between the output's pixels, for what other ops write there
 
     @property

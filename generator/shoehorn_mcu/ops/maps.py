@@ -68,6 +68,7 @@ class Formulaic(Op):
 class Map(Formulaic):
     """The formula of one to eight inputs, element by element, NumPy broadcasting."""
 
+    any_shape: ClassVar[bool] = True
     spaced: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:

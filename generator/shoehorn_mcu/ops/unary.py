@@ -52,6 +52,7 @@ def dtype_bounds(dtype: DType) -> tuple[int, int]:
 class _Elementwise(Op):
     """One input, an output of the same shape, row for row."""
 
+    any_shape: ClassVar[bool] = True
     spaced: ClassVar[bool] = True
 
     def channels(self, node: Node) -> Channels | None:

@@ -52,38 +52,48 @@ class Weighing:
     prefer_smaller: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """How far a plan is searched, and whether it is checked."""
+
+    brief: bool = False  # the smallest arena with recomputed rows is searched only if ops read tensors late
+    # A plan with blocks in bands keeps rows between bands where bytes are free. One that leaves them free is easier to
+    # divide among memories.
+    keep_rows: bool = True
+    # An arena in bytes that is known to be possible: for the smallest one only less is searched for, and where nothing
+    # is found the plan is of any size.
+    below: int | None = None
+    unchecked: bool = False  # the caller has the plan `checked` on the problem of the ops that are emitted for it
+
+
+EVERYWHERE = Scope()
+
+
 def make_plan(
     problem: Problem,
     goal: Goal = Goal.TIME,
     most_macs: int | None = 0,
     say: Callable[[str], None] = _silent,
     weighing: Weighing | None = None,
-    brief: bool = False,
-    unchecked: bool = False,
-    keep_rows: bool = True,
-    below: int | None = None,
+    scope: Scope = EVERYWHERE,
 ) -> Plan:
     """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
     If rows alone do not fit, blocks run in bands and rows may be recomputed; `most_macs` limits the recomputed
     multiply-accumulates (None: no limit). A streamed input or output is always planned by rows; the other tensors stay
     whole if that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best
-    plan so far is returned. With `brief`, the smallest arena with recomputed rows is searched only for problems that
-    read tensors late. With `keep_rows`, a plan with blocks in bands keeps rows between bands where bytes are free; one
-    that leaves them free is easier to divide among memories. `below` is an arena in bytes that is known to be possible:
-    for the smallest one only less is searched for, and where nothing is found the plan is of any size.
-
-    The independent check replays the plan on the given problem with the cuts of the plan in place of their blocks. The
-    plan is `unchecked` where the caller has it `checked` on the problem of the ops that are emitted for it.
+    plan so far is returned. The independent check replays the plan on the given problem with the cuts of the plan in
+    place of their blocks.
 
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
-    candidates = Candidates(problem, most_macs, say, brief, NEVER if below is None else below)
-    plan = _search(problem, goal, candidates, weighing, keep_rows and not (brief and goal is Goal.SRAM))
+    candidates = Candidates(problem, most_macs, say, scope.brief, NEVER if scope.below is None else scope.below)
+    keep_rows = scope.keep_rows and not (scope.brief and goal is Goal.SRAM)
+    plan = _search(problem, goal, candidates, weighing, keep_rows)
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
-    return plan if unchecked else checked(candidates.applied(plan), plan)
+    return plan if scope.unchecked else checked(candidates.applied(plan), plan)
 
 
 def checked(problem: Problem, plan: Plan) -> Plan:
