@@ -31,6 +31,7 @@ from shoehorn_mcu.emit.folder.project import project
 from shoehorn_mcu.estimate import flash
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.report import timeless
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.kernels import cost
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal
@@ -55,7 +56,7 @@ NAMES = (
     "mlperf-ad-int8",
     "mlperf-ic-resnet8-f32",
 )
-WAYS = (build.Options(), build.Options(goal=Goal.SRAM, stream_input=True))
+WAYS = (Options(), Options(goal=Goal.SRAM, stream_input=True))
 ENDLESS = 1 << 30
 _ALLOCATED = 2  # a flag of a section
 
@@ -81,7 +82,7 @@ def object_bytes(path: Path) -> int:
     return sum(s["sh_size"] for s in sections if s["sh_flags"] & _ALLOCATED and s["sh_type"] != "SHT_NOBITS")
 
 
-def built(model: Path, board: targets.Board, options: build.Options, folder: Path) -> Build:
+def built(model: Path, board: targets.Board, options: Options, folder: Path) -> Build:
     """Plans without a memory limit, builds for the real board, and measures the object files."""
     endless = board.spec.model_copy(update={"sram_bytes": ENDLESS, "flash_bytes": ENDLESS})
     planned = build.plan_model(model, replace(board, spec=endless), options)

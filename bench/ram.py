@@ -19,19 +19,20 @@ from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.estimate import ram
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu_host.firmware.build import build as build_folder
 from shoehorn_mcu_host.folder.project import Project
 from tests.shared import MODELS
 
 WAYS = (
-    (SHIPPED / "digits.tflite", build.Options()),
-    (SHIPPED / "digits.tflite", build.Options(stream_input=True)),
-    (MODELS / "mlperf-ad-int8.tflite", build.Options()),
-    (MODELS / "mlperf-kws-dscnn-int8.tflite", build.Options(sram_bytes=4096)),
-    (MODELS / "mlperf-ic-resnet8-int8.tflite", build.Options(stream_input=True)),
-    (MODELS / "mww-okay-nabu-v2.tflite", build.Options()),
-    (MODELS / "fmnist-nubificus-f32.tflite", build.Options()),
+    (SHIPPED / "digits.tflite", Options()),
+    (SHIPPED / "digits.tflite", Options(stream_input=True)),
+    (MODELS / "mlperf-ad-int8.tflite", Options()),
+    (MODELS / "mlperf-kws-dscnn-int8.tflite", Options(sram_bytes=4096)),
+    (MODELS / "mlperf-ic-resnet8-int8.tflite", Options(stream_input=True)),
+    (MODELS / "mww-okay-nabu-v2.tflite", Options()),
+    (MODELS / "fmnist-nubificus-f32.tflite", Options()),
 )
 
 

@@ -43,6 +43,7 @@ from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.cli.group import main as gen
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal, check
@@ -69,20 +70,20 @@ class Case:
     message: str = ""
 
 
-def options_of(kind: str, graph: Graph, rng: np.random.Generator, board: targets.Board) -> build.Options:
+def options_of(kind: str, graph: Graph, rng: np.random.Generator, board: targets.Board) -> Options:
     """Random options that lead to a plan of this kind; DoesNotFit where the network has none."""
     percent = float(np.round(rng.uniform(5, 50), 1))
     if kind == "streamed":
         goal = Goal.SRAM if rng.random() < 0.5 else Goal.TIME
-        return build.Options(goal=goal, stream_input=True, recompute_percent=percent if rng.random() < 0.3 else None)
+        return Options(goal=goal, stream_input=True, recompute_percent=percent if rng.random() < 0.3 else None)
     if kind == "recompute":
-        return build.Options(stream_input=len(graph.inputs) == 1 and rng.random() < 0.3)
-    smallest = build.Options(goal=Goal.SRAM, recompute_percent=percent)
+        return Options(stream_input=len(graph.inputs) == 1 and rng.random() < 0.3)
+    smallest = Options(goal=Goal.SRAM, recompute_percent=percent)
     if rng.random() < 0.7:
         return smallest
     least = _plan(graph, smallest, board).unit.plan
     most = max(least.arena_bytes, least.outcome.whole_tensor_bytes)
-    return build.Options(sram_bytes=int(least.arena_bytes + rng.uniform(0, 0.3) * (most - least.arena_bytes)))
+    return Options(sram_bytes=int(least.arena_bytes + rng.uniform(0, 0.3) * (most - least.arena_bytes)))
 
 
 def _model_file(graph: Graph, seed: int) -> Path:
@@ -92,7 +93,7 @@ def _model_file(graph: Graph, seed: int) -> Path:
     return path
 
 
-def _plan(graph: Graph, options: build.Options, board: targets.Board) -> build.Planned:
+def _plan(graph: Graph, options: Options, board: targets.Board) -> build.Planned:
     with patch.object(build.importers, "load", lambda *_: graph):
         return build.plan_model(_model_file(graph, 0), board, options)
 

@@ -8,12 +8,14 @@ Without --write it prints the page.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from shoehorn_mcu.cli.console import Grouped
 from shoehorn_mcu.cli.group import main as group
+from shoehorn_mcu.firmware.options import TABLE
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 _HEAD = """# Commands
@@ -31,7 +33,8 @@ Every command takes `--help`. A size is a number of bytes, or has a unit: `64k`,
 
 With `--json` a command prints one JSON object on stdout and nothing else there. An error is an object too:
 `{"error": {"kind", "message", ...}}`, with exit code 1, or 2 for wrong usage. Progress, notes and the words of an
-error go to stderr. An error of kind `does-not-fit` has `needed_bytes` and `available_bytes`; one of kind
+error go to stderr: one line, or on a terminal a line each for the need, the peak and the cures. An error of kind
+`does-not-fit` has `needed_bytes`, `available_bytes`, and in words `need`, `peak` and `cures`. One of kind
 `unsupported-model` has `diagnosis` and `causes`.
 """
 _TAIL = """
@@ -70,13 +73,35 @@ def _option(option: click.Option) -> str:
 def _command(name: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=f"gen {name}")
     pieces = " ".join(command.collect_usage_pieces(context))
-    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
     yield f"\n## gen {name}\n"
     yield f"```text\ngen {name} {pieces}\n```\n"
     for paragraph in (command.help or "").split("\n\n"):
         yield f"{' '.join(paragraph.split())}\n"
-    yield "| option | meaning |\n|---|---|"
-    yield from (_option(option) for option in options)
+    for heading, options in groups(command).items():
+        if heading:
+            yield f"{heading}:\n"
+        yield "| option | meaning |\n|---|---|"
+        yield from (_option(option) for option in options)
+        yield ""
+
+
+def groups(command: click.Command) -> Mapping[str, Sequence[click.Option]]:
+    """The options by the heading of their group, "" where a command has no groups."""
+    if isinstance(command, Grouped):
+        return command.groups()
+    return {"": [each for each in command.params if isinstance(each, click.Option) and not each.hidden]}
+
+
+def _fields() -> Iterator[str]:
+    """The table of the options for programs."""
+    yield "\n## Options for programs\n"
+    yield (
+        "The functions of `shoehorn_mcu` take a `PlanOptions`. Its fields are the options of `gen plan`, "
+        "`gen firmware` and `gen library`:\n"
+    )
+    yield "| field | option | default |\n|---|---|---|"
+    for name, (row, default) in TABLE.items():
+        yield f"| `{name}` | `{row.name}` | `{default!r}` |"
 
 
 def page() -> str:
@@ -87,8 +112,8 @@ def page() -> str:
         command = group.get_command(context, name)
         assert command is not None
         if not command.hidden:
-            lines += _command(name, command)
-    return "\n".join(lines) + "\n" + _TAIL
+            lines += [*_command(name, command)][:-1]
+    return "\n".join([*lines, *_fields()]) + "\n" + _TAIL
 
 
 if __name__ == "__main__":

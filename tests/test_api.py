@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from conftest import Gen
@@ -17,7 +19,10 @@ from test_cli_project import DIGITS, files_of
 
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions
+from shoehorn_mcu.cli.options import Planning, planning_options
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.options import Group
+from shoehorn_mcu.firmware.settings import Options
 
 FACE = ("plan", "generate", "generate_together", "validate", "bench", "optimize", "quantize", "import_torch")
 
@@ -124,7 +129,7 @@ def test_a_project_is_the_one_that_the_command_writes(digits_project: Path, tmp_
 
 
 def test_a_tuning_file_fixes_the_kernel_of_an_op(tmp_path: Path):
-    stage = build.plan_model(DIGITS, None, build.Options()).unit.stages[1]
+    stage = build.plan_model(DIGITS, None, Options()).unit.stages[1]
     (tmp_path / "tuning.json").write_text(json.dumps({stage.kernel.contract.key(stage.node): "conv2d_s8_c"}))
     options = PlanOptions(cpu="cortex-m4")
     tuned = replace(options, tuning=tmp_path / "tuning.json")
@@ -183,42 +188,66 @@ def test_arguments_that_exclude_each_other_are_value_errors(project: Path):
         shoehorn_mcu.validate(project, count=0)
 
 
-def test_the_options_are_those_of_the_command(gen: Gen):
-    named = {
-        "board",
-        "sram",
-        "minimize",
-        "slower",
-        "stream-input",
-        "stream-output",
-        "weights-in-ram",
-        "recompute",
-        "disable",
-        "preserve",
-        "tuning",
-        "cores",
-        "float",
-        "shape",
-        "io",
-        "pixels",
-        "top",
-        "classes",
-        "state",
-        "stateless",
-        "pipeline",
-        "stride",
-        "slices",
-        "rate",
-    }
-    renamed = {
-        "sram_bytes": "sram",
-        "recompute_percent": "recompute",
-        "slower_percent": "slower",
-        "shapes": "shape",
-        "states": "state",
-    }
-    renamed |= {"behind": "pipeline", "sample_hz": "rate", "slower_percent": "slower"}
-    have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
+def read_from(words: list[str]) -> PlanOptions:
+    """What a command that plans makes of words on the command line."""
+    read: list[PlanOptions] = []
 
-    assert have == named | {"cpu", "flash-bytes"}
-    assert all(f"--{name}" in gen("plan", "--help").stdout for name in named)
+    @click.command()
+    @planning_options("board", "cpu", "flash_bytes")
+    def command(planning: Planning) -> None:
+        read.append(planning.of_one())
+
+    command(words, standalone_mode=False)
+    return read[0]
+
+
+def test_a_command_without_options_plans_as_a_program_without_options():
+    assert read_from([]) == PlanOptions()
+
+
+def test_each_option_of_a_command_is_a_field_for_programs(tmp_path: Path):
+    names = tmp_path / "names.txt"
+    names.write_text("no\n\nyes\n")
+    words = {
+        "board": (["--board", "native"], "native"),
+        "cpu": (["--cpu", "host"], "host"),
+        "shapes": (["--shape", "batch=1", "--shape", "image=1x3x8x8"], {"batch": (1,), "image": (1, 3, 8, 8)}),
+        "float": (["--float", "half"], "half"),
+        "disable": (["--disable", "fold-pad", "--disable", "sum-rows"], ("fold-pad", "sum-rows")),
+        "sram_bytes": (["--sram", "dtcm=64k, ram=1M"], {"dtcm": 65536, "ram": 1 << 20}),
+        "flash_bytes": (["--flash", "12K"], 12288),
+        "weights_in_ram": (["--weights-in-ram", "fit"], "fit"),
+        "recompute_percent": (["--recompute", "1.25"], 1.25),
+        "minimize": (["--minimize", "flash"], "flash"),
+        "slower_percent": (["--slower", "5%"], 5.0),
+        "tuning": (["--tuning", "made.json"], Path("made.json")),
+        "cores": (["--cores", "2"], 2),
+        "stream_input": (["--stream-input"], True),
+        "stream_output": (["--stream-output"], True),
+        "preserve": (["--preserve", "a"], ("a",)),
+        "io": (["--io", "native"], "native"),
+        "pixels": (["--pixels", "1,2,3/4.5"], ((1.0, 2.0, 3.0), (4.5,))),
+        "top": (["--top", "3"], 3),
+        "classes": (["--classes", str(names)], ("no", "yes")),
+        "states": (["--state", "h=next", "--state", "c=other"], {"h": "next", "c": "other"}),
+        "stateless": (["--stateless"], True),
+        "behind": (["wake.tflite", "--pipeline"], Path("wake.tflite")),
+        "stride": (["--stride", "20ms", "--rate", "8000"], 160),
+        "slices": (["--slices", "3"], 3),
+        "sample_hz": (["--rate", "8000"], 8000),
+    }
+    assert words.keys() == {each.name for each in fields(PlanOptions)}
+
+    read = read_from([word for given, _ in words.values() for word in given])
+
+    assert read == PlanOptions(**{name: value for name, (_, value) in words.items()})
+
+
+@pytest.mark.parametrize("command", ["firmware", "plan", "library"])
+def test_the_help_lists_every_option_in_a_group(command: str, gen: Gen):
+    shown = gen(command, "--help").stdout
+    headings = [line.removesuffix(":") for line in shown.splitlines() if re.match(r"\w.*:$", line)]
+
+    assert headings == [group.value for group in Group]
+    assert [line for line in shown.splitlines() if line.startswith("Options:")] == []
+    assert re.search(r"Memory:\n(  .*\n)*  --sram", shown) and re.search(r"Output:\n(  .*\n)*  -h, --help", shown)

@@ -20,6 +20,7 @@ from shoehorn_mcu.base.paths import MODELS, RUNTIME_C
 from shoehorn_mcu.emit.model.weights import constants, weights_c
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Quant, TensorType
 from shoehorn_mcu.kernels import (
     ANY,
@@ -207,7 +208,7 @@ def test_a_key_holds_all_numbers_of_an_op_and_no_array() -> None:
 
 
 def test_a_tuning_file_reaches_the_written_library_and_its_identity(gen: Gen, tmp_path: Path) -> None:
-    planned = build.plan_model(DIGITS, None, build.Options())
+    planned = build.plan_model(DIGITS, None, Options())
     key = planned.unit.stages[0].kernel.contract.key(planned.unit.stages[0].node)
     file = tmp_path / "tuning.json"
     file.write_text(json.dumps({key: "conv2d_s8_c"}))
@@ -345,7 +346,7 @@ def test_every_variant_and_tile_compiles_for_its_instruction_set(compiler: Compi
 
 @pytest.mark.parametrize("board", targets.boards(), ids=lambda board: board.id)
 def test_no_firmware_contains_an_oracle(board: targets.Board) -> None:
-    planned, files = build.firmware(DIGITS, board, build.Options())
+    planned, files = build.firmware(DIGITS, board, Options())
     compiled = [path for path in files if not path.startswith("reference/")]
 
     assert not [path for path in compiled if "_ref" in path]
@@ -357,8 +358,8 @@ def test_no_firmware_contains_an_oracle(board: targets.Board) -> None:
 
 @pytest.mark.parametrize("cpu", ["cortex-m4f", "cortex-m0"])
 def test_the_smallest_kernels_are_no_larger_than_any_single_change_makes_them(cpu: str) -> None:
-    made = build.plan_model(DIGITS, None, build.Options(cpu=cpu, smallest_kernels=True))
-    fast = build.plan_model(DIGITS, None, build.Options(cpu=cpu))
+    made = build.plan_model(DIGITS, None, Options(cpu=cpu, smallest_kernels=True))
+    fast = build.plan_model(DIGITS, None, Options(cpu=cpu))
     chosen = made.uncut.stages
     least = kernel_bytes(chosen)
 

@@ -20,6 +20,7 @@ from shared import GEN
 from tflite_writer import ModelSpec, OpSpec, TensorSpec
 
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.cli.console import err
 from shoehorn_mcu.cli.group import main
 
 DIGITS = SHIPPED / "digits.tflite"
@@ -66,6 +67,21 @@ def test_what_does_not_fit_says_both_figures_in_json(gen: Gen):
     found = error_of(gen, "plan", DIGITS, "--sram", "100", "--recompute", "0")
 
     assert found["available_bytes"] == 100 < found["needed_bytes"] < 2560
+
+
+def test_what_does_not_fit_has_its_parts_in_json_and_a_line_for_each_on_a_terminal(
+    gen: Gen, monkeypatch: pytest.MonkeyPatch
+):
+    words = ("plan", DIGITS, "--sram", "100", "--recompute", "0")
+    piped = gen(*words).stderr
+    monkeypatch.setattr(err, "_force_terminal", True)
+    need, peak, cures = gen(*words).stderr.splitlines()[-3:]
+    found = error_of(gen, *words)
+
+    assert piped == f"gen: {found['message']}\n"
+    assert found["message"] == "; ".join((found["need"], found["peak"], *found["cures"]))
+    assert need.endswith(f"gen: {found['need']}") and peak == f"  {found['peak']}"
+    assert cures == f"  {'; '.join(found['cures'])}" and len(found["cures"]) == 4
 
 
 def test_a_refusal_that_is_an_answer_is_one_object(gen: Gen, tmp_path: Path):

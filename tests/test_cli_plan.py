@@ -38,10 +38,13 @@ def test_the_chunks_of_an_op_are_one_line_and_its_figures_are_those_of_all(gen: 
 
 def test_what_matters_stands_at_the_end(gen: Gen):
     done = gen("plan", *TIGHT)
-    *_, head, block, arena, steps, predicted = done.stdout.splitlines()
+    *_, head, block, said, arena, steps, predicted = done.stdout.splitlines()
 
     assert head.split() == ["block", "chunks", "of", "channels", "rows", "a", "band"]
     assert block.split() == ["conv_2d_8", "4", "1"]
+    assert re.match(
+        r"\d+ of 17 layers run row by row, .*; 1 block runs by chunks .*; the peak is layer \d+ \(\w+ x4\)", said
+    )
     of = r"plans by (rows in any order|groups of rows and by blocks in bands)"
     assert re.match(
         rf"arena [\d,]+ bytes \(by rows; whole tensors need 2,560; lower bound [\d,]+ of {of}\), constants", arena

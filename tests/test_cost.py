@@ -19,6 +19,7 @@ from bench.fit import Row, fitted, fitted_calls, not_negative
 from shoehorn_mcu import ops
 from shoehorn_mcu.base.paths import MODELS, RUNTIME_C
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import Graph, Node, Op
 from shoehorn_mcu.kernels import ANY, CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, cost, row_cost
 from shoehorn_mcu.kernels.base.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
@@ -173,7 +174,7 @@ def test_padding_is_what_a_window_sees_outside() -> None:
 
 def _digits() -> tuple[Plan, tuple[Stage, ...]]:
     """The fastest plan, of whole tensors: without `sram_bytes` a plan by rows that costs little more is preferred."""
-    options = build.Options(sram_bytes=64 * 1024)
+    options = Options(sram_bytes=64 * 1024)
     unit = build.plan_model(MODELS / "digits.tflite", targets.board("mps2-an386"), options).unit
     return unit.plan, unit.stages
 

@@ -17,6 +17,7 @@ import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, passes
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.kernels import choices
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal
@@ -26,7 +27,7 @@ M4 = targets.board("mps2-an386")
 
 
 def planned(*disabled: str, board: targets.Board | None = M4) -> build.Planned:
-    return build.plan_model(DIGITS, board, build.Options(goal=Goal.SRAM, disabled=frozenset(disabled)))
+    return build.plan_model(DIGITS, board, Options(goal=Goal.SRAM, disabled=frozenset(disabled)))
 
 
 def choice(made: build.Planned, name: str) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def test_ops_that_do_not_depend_on_the_inputs_are_counted(tmp_path: Path) -> Non
     path = tmp_path / "shapes.onnx"
     onnx.save(helper.make_model(helper.make_graph(nodes, "shapes", ends[:1], ends[1:], held)), path)
 
-    records: Any = build.plan_model(path, None, build.Options()).report["passes"]
+    records: Any = build.plan_model(path, None, Options()).report["passes"]
     first = records[0]
     assert (first["name"], first["ops_before"] - first["ops_after"]) == ("fold-constants", 3)
 

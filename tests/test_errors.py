@@ -26,8 +26,12 @@ from shoehorn_mcu.planner import DoesNotFit
 # What an error is made of, by the names of its class's parameters.
 EXAMPLES: dict[str, Any] = {
     "message": "a message",
+    "need": "needs 1,234 bytes",
     "needed_bytes": 1234,
     "available_bytes": 1000,
+    "peak": "the peak is step 1",
+    "cures": ("a smaller model",),
+    "models": (DoesNotFit("a: needs 2 bytes", 2, 1, cures=["b"]), DoesNotFit("c: needs 3 bytes", 3, 1)),
     "tensor": "a_tensor",
     "diagnosis": "a float model",
     "refusals": [Refusal("op 1", "RELU", "'y'", "because")] * 2,

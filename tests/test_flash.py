@@ -15,6 +15,7 @@ from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.estimate import flash
 from shoehorn_mcu.estimate.flash import ERROR_BYTES, Features, Flash
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import DoesNotFit
 from shoehorn_mcu_host.firmware.build import TooLarge
@@ -34,7 +35,7 @@ def test_the_estimate_is_what_the_linker_says_within_its_error(gen: Gen, tmp_pat
 
 
 def test_steps_tables_ops_and_kernels_all_count():
-    every = flash.features(build.plan_model(DIGITS, None, build.Options()).unit).kernels
+    every = flash.features(build.plan_model(DIGITS, None, Options()).unit).kernels
     least = Features(every[:1], 10, 10, 0)
     size = flash.code_bytes(least, "cortex-m0")
 
@@ -47,8 +48,8 @@ def test_steps_tables_ops_and_kernels_all_count():
 
 
 def test_a_plan_in_bands_has_more_steps_and_tables():
-    tight = build.Options(sram_bytes=1000, recompute_percent=100)
-    wide, narrow = (flash.features(build.plan_model(DIGITS, None, o).unit) for o in (build.Options(), tight))
+    tight = Options(sram_bytes=1000, recompute_percent=100)
+    wide, narrow = (flash.features(build.plan_model(DIGITS, None, o).unit) for o in (Options(), tight))
 
     assert wide.steps < narrow.steps
     assert wide.table_bytes < narrow.table_bytes
@@ -69,7 +70,7 @@ def small(board: targets.Board, flash_bytes: int) -> targets.Board:
 
 def test_a_board_with_too_little_flash_is_refused_with_both_figures_and_the_boards_that_do():
     with pytest.raises(DoesNotFit) as caught:
-        build.plan_model(DIGITS, small(targets.board("microbit"), 24_000), build.Options())
+        build.plan_model(DIGITS, small(targets.board("microbit"), 24_000), Options())
 
     found = re.search(
         r"about ([\d,]+) bytes of flash \(7,554 for constants, about ([\d,]+) for code\)", str(caught.value)
@@ -83,7 +84,7 @@ def test_a_board_with_too_little_flash_is_refused_with_both_figures_and_the_boar
 def test_boards_with_room_have_it_in_flash_as_well():
     """mlperf-ad's arena fits every board, and its 270 KB of weights only some."""
     with pytest.raises(DoesNotFit) as caught:
-        build.plan_model(MODELS / "mlperf-ad-int8.tflite", None, build.Options(sram_bytes=200))
+        build.plan_model(MODELS / "mlperf-ad-int8.tflite", None, Options(sram_bytes=200))
     enough = str(caught.value).split("boards with room for it: ")[1].split(";")[0].split(", ")
 
     assert "netduinoplus2" in enough
@@ -106,7 +107,7 @@ def test_what_the_linker_finds_too_large_is_said_in_our_words(gen: Gen, tmp_path
 
 @pytest.mark.parametrize("limit", [38_500, 40_000, 42_000])
 def test_kernels_leave_flash_for_the_steps(limit: int):
-    whole = build.plan_model(DIGITS, small(targets.board("microbit"), limit), build.Options())
+    whole = build.plan_model(DIGITS, small(targets.board("microbit"), limit), Options())
     flash = whole.report["flash"]
 
     assert flash["constant_bytes"] + flash["code_bytes"] <= limit

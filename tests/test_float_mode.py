@@ -22,6 +22,7 @@ from test_real_samples import FLOAT_TASKS
 from shoehorn_mcu import ops
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType, verify
 from shoehorn_mcu.machine.targets import board
@@ -264,9 +265,7 @@ def test_a_core_without_the_instructions_is_refused_with_those_that_have_them(
 
 @needs_shared
 def test_the_mode_is_in_the_report_and_in_the_identity() -> None:
-    made = {
-        mode: build.firmware(FMNIST, board("mps2-an386"), build.Options(float_mode=mode)) for mode in build.FloatMode
-    }
+    made = {mode: build.firmware(FMNIST, board("mps2-an386"), Options(float_mode=mode)) for mode in FloatMode}
     identities = {json.loads(files["plan.json"])["identity"] for _, files in made.values()}
 
     assert len(identities) == len(made)

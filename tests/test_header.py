@@ -20,7 +20,8 @@ from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.firmware.build import Options, plan_model
+from shoehorn_mcu.firmware.build import plan_model
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType
 
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")

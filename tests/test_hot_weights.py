@@ -22,6 +22,8 @@ from shoehorn_mcu.emit.model.weights import constants, weights_c, weights_h
 from shoehorn_mcu.emit.unit import InRam
 from shoehorn_mcu.estimate import hot_weights
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.limits import NoBoard
+from shoehorn_mcu.firmware.settings import Fit, Options
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu_host.firmware.build import build as build_folder
 from shoehorn_mcu_host.folder.project import Project
@@ -30,8 +32,8 @@ DIGITS = SHIPPED / "digits.tflite"
 F405 = targets.board("netduinoplus2")
 
 
-def planned(weights: int | build.Fit | None, board: targets.Board = F405, **more: Any) -> build.Planned:
-    return build.plan_model(DIGITS, board, build.Options(weights_in_ram=weights, **more))
+def planned(weights: int | Fit | None, board: targets.Board = F405, **more: Any) -> build.Planned:
+    return build.plan_model(DIGITS, board, Options(weights_in_ram=weights, **more))
 
 
 def test_by_default_every_constant_is_in_flash():
@@ -45,7 +47,7 @@ def test_by_default_every_constant_is_in_flash():
 
 def test_the_arrays_that_are_read_most_often_per_byte_come_first():
     """Of every array that is copied and every one that is not but has room, the copied one saves more per byte."""
-    all_, half = planned(build.Fit.FIT), planned(2000)
+    all_, half = planned(Fit.FIT), planned(2000)
     left_out = all_.unit.in_ram.names - half.unit.in_ram.names
     passes: dict[str, int] = {}
     rows = {s.name: s.node.output.type.rows for s in all_.unit.stages}
@@ -62,10 +64,10 @@ def test_the_arrays_that_are_read_most_often_per_byte_come_first():
 
 
 def test_what_the_arena_and_the_stack_need_is_never_taken():
-    made = planned(build.Fit.FIT)
+    made = planned(Fit.FIT)
     limit = F405.arena_limit(1) - made.unit.plan.arena_bytes
     tight = targets.Board("tight", F405.path, "tight", F405.spec.model_copy(update={"sram_bytes": 18_000}))
-    less = planned(build.Fit.FIT, tight)
+    less = planned(Fit.FIT, tight)
 
     assert made.unit.in_ram.bytes <= limit
     assert 0 < less.unit.in_ram.bytes < made.unit.in_ram.bytes
@@ -73,21 +75,21 @@ def test_what_the_arena_and_the_stack_need_is_never_taken():
 
 
 def test_a_flash_without_waits_has_nothing_copied():
-    made = planned(build.Fit.FIT, targets.board("mps2-an386"))
+    made = planned(Fit.FIT, targets.board("mps2-an386"))
 
     assert made.unit.in_ram == InRam()
     assert made.report["weights_in_ram"] == {"bytes": 0, "arrays": 0, "saved_cycles": 0}
 
 
 def test_without_a_board_and_with_several_models_the_option_is_refused():
-    with pytest.raises(build.NoBoard, match=r"--weights-in-ram is worth .*: give one by --board"):
-        build.plan_model(DIGITS, None, build.Options(weights_in_ram=4096))
+    with pytest.raises(NoBoard, match=r"--weights-in-ram is worth .*: give one by --board"):
+        build.plan_model(DIGITS, None, Options(weights_in_ram=4096))
     with pytest.raises(ShoehornError, match="several models keep their weights in flash; leave the option out"):
         planned(4096, one_memory=True)
 
 
 def test_the_arrays_are_variables_and_the_library_computes_the_same(tmp_path: Path):
-    made = build.plan_model(DIGITS, None, build.Options())
+    made = build.plan_model(DIGITS, None, Options())
     names = frozenset(list(made.constants.arrays)[::2])
     unit = replace(made.unit, in_ram=InRam(names, 1))
     found = constants(unit)
@@ -102,7 +104,7 @@ def test_the_arrays_are_variables_and_the_library_computes_the_same(tmp_path: Pa
 
 
 def test_the_ram_of_the_firmware_is_predicted_with_its_weights(tmp_path: Path):
-    made, files = build.firmware(DIGITS, F405, build.Options(weights_in_ram=build.Fit.FIT))
+    made, files = build.firmware(DIGITS, F405, Options(weights_in_ram=Fit.FIT))
     write(files, tmp_path / "made")
     result = build_folder(Project.open(tmp_path / "made"))
     parts: Any = made.report["ram"]
@@ -123,7 +125,7 @@ def test_the_cycles_that_are_saved_are_those_that_are_measured(tmp_path: Path):
         timing = shoehorn_mcu.bench(made.folder, emulate=True, runs=1)
         assert timing.cycles is not None
         cycles.append(timing.cycles.totals[0].cycles)
-    saved = planned(build.Fit.FIT).unit.in_ram.saved_cycles
+    saved = planned(Fit.FIT).unit.in_ram.saved_cycles
 
     assert cycles[0] - cycles[1] == pytest.approx(saved, rel=0.1)
     assert saved > 0.05 * cycles[0]

@@ -31,7 +31,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu.cli": (
         {"group"},
-        {"project", "library", "tune", "validate", "monitor", "inspect", "lists"},
+        {"project", "library", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
         {"buffers", "device", "graph", "outside", "plan", "quantize"},
         {"options", "page"},
         {"console", ""},
@@ -71,6 +71,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"live_ranges", "memory_plan"},
     ),
     "shoehorn_mcu_host": (
+        {"doctor"},
         {"validate"},
         {"board"},
         {"firmware"},

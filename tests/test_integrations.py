@@ -13,7 +13,8 @@ import pytest
 from compilers import HOST
 
 from shoehorn_mcu.base.paths import MODELS
-from shoehorn_mcu.firmware.build import Options, alone
+from shoehorn_mcu.firmware.build import alone
+from shoehorn_mcu.firmware.settings import Options
 
 WARNINGS = "-Wall -Wextra -Wpedantic -Werror"
 CORE = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"

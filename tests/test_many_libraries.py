@@ -15,7 +15,8 @@ from elftools.elf.elffile import ELFFile
 
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.firmware.build import Options, alone
+from shoehorn_mcu.firmware.build import alone
+from shoehorn_mcu.firmware.settings import Options
 
 ALTERED = (  # path, text, text of the other version: in a header and in a kernel's body
     ("src/sh/include/sh_quant.h", "high - zero) + zero);", "high - zero) + zero) / 2;"),

@@ -12,7 +12,8 @@ import pytest
 from bench.misra import category, findings
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit.bundle import write
-from shoehorn_mcu.firmware.build import Options, alone
+from shoehorn_mcu.firmware.build import alone
+from shoehorn_mcu.firmware.settings import Options
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "misra.md").read_text()
 

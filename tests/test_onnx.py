@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import ImportFault, InFloat, UnsupportedModel, load
 from shoehorn_mcu.importers.onnx.importer import load_onnx
 from shoehorn_mcu.ir import Array, DType, Graph
@@ -356,7 +357,7 @@ def test_views_that_keep_rows_are_planned_by_rows(tmp_path: Path) -> None:
     nodes += [helper.make_node("LRN", ["a"], ["n"], size=5)]
     nodes += [helper.make_node("GlobalAveragePool", ["n"], ["y"])]
     path = saved(model(nodes, (1, 3, 32, 32), constants), tmp_path)
-    made = build.plan_model(path, None, build.Options(goal=Goal.SRAM, stream_input=True)).unit.plan
+    made = build.plan_model(path, None, Options(goal=Goal.SRAM, stream_input=True)).unit.plan
 
     row = 32 * 3 * 4, 32 * 8 * 4
     assert made.arena_bytes <= 3 * row[0] + 4 * row[1] + 8 * 4
@@ -391,7 +392,7 @@ def test_rows_of_one_tensor_are_added_in_one_call(tmp_path: Path) -> None:
     nodes = one("AveragePool", kernel_shape=[2, 2], dilations=[3, 1])
     path = saved(model(nodes, (1, 2, 9, 7), opset=19), tmp_path)
 
-    added = build.plan_model(path, None, build.Options()).unit.stepped[0]
+    added = build.plan_model(path, None, Options()).unit.stepped[0]
 
     assert added.rows_per_call == 6
     assert [tensor for tensor, _ in added.reads] == ["x", "x"]

@@ -19,6 +19,7 @@ from shoehorn_mcu import importers, passes
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder.reference import reference_files
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import FileTensor, TensorType
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes.ends.user_ends import Pixels
@@ -81,7 +82,7 @@ def test_noise_of_other_roundings_passes_and_another_result_does_not():
     assert not beside(BYTES, wanted[::-1].copy(), wanted, loose).is_within
 
 
-def put(model: Path, folder: Path, options: build.Options) -> Project:
+def put(model: Path, folder: Path, options: Options) -> Project:
     """The folder of a model for the board `native`, written and not built."""
     _, files = build.firmware(model, targets.board("native"), options)
     bundle.write(files, folder, force=False)
@@ -131,15 +132,15 @@ def image_model(path: Path) -> Path:
 @pytest.mark.parametrize(
     "options",
     [
-        build.Options(),
-        build.Options(native_io=True),
-        build.Options(pixels=Pixels((120.0, 110.5, 3.0), (58.0, 57.0, 2.0))),
-        build.Options(pixels=Pixels((120.0, 110.5, 3.0), (58.0, 57.0, 2.0)), native_io=True),
-        build.Options(stream_input=True),
+        Options(),
+        Options(native_io=True),
+        Options(pixels=Pixels((120.0, 110.5, 3.0), (58.0, 57.0, 2.0))),
+        Options(pixels=Pixels((120.0, 110.5, 3.0), (58.0, 57.0, 2.0)), native_io=True),
+        Options(stream_input=True),
     ],
     ids=["plain", "native", "pixels", "native pixels", "streamed"],
 )
-def test_an_onnx_model_gets_the_same_vectors_as_the_firmware(options: build.Options, tmp_path: Path):
+def test_an_onnx_model_gets_the_same_vectors_as_the_firmware(options: Options, tmp_path: Path):
     model = image_model(tmp_path / "m.onnx")
     found = compared(put(model, tmp_path / "m", options), model, "onnxruntime")
 
@@ -160,7 +161,7 @@ def adder(path: Path) -> Path:
 
 def test_a_state_is_fed_by_the_output_of_the_inference_before_and_begins_anew(tmp_path: Path):
     model = adder(tmp_path / "m.onnx")
-    project = put(model, tmp_path / "m", build.Options(states={"h": "hn"}))
+    project = put(model, tmp_path / "m", Options(states={"h": "hn"}))
     plan, chosen, outputs = computed(project, 6)
     source = outside.source_of(project, model)
     known = Outputs.of(project)
@@ -182,7 +183,7 @@ def test_an_import_that_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp
         for name, tensor in right.graph.tensors.items()
     }
     monkeypatch.setattr(importers, "imported", lambda *_: replace(right, graph=replace(right.graph, tensors=other)))
-    found = compared(put(model, tmp_path / "m", build.Options()), model, "onnxruntime")
+    found = compared(put(model, tmp_path / "m", Options()), model, "onnxruntime")
 
     assert [each.within for each in found.outputs] == [False, False]
 
@@ -191,7 +192,7 @@ def test_the_file_is_found_beside_the_folder_and_another_one_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     model = adder(tmp_path / "m.onnx")
-    project = put(model, tmp_path / "m", build.Options())
+    project = put(model, tmp_path / "m", Options())
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -211,7 +212,7 @@ def test_the_file_is_found_beside_the_folder_and_another_one_is_refused(
 
 
 def test_what_is_no_files_model_has_no_runtime(tmp_path: Path):
-    project = put(adder(tmp_path / "m.onnx"), tmp_path / "m", build.Options())
+    project = put(adder(tmp_path / "m.onnx"), tmp_path / "m", Options())
     place = project.folder / "reference" / "source.json"
     place.write_text(json.dumps({**json.loads(place.read_text()), "file": "", "why": "it is a pipeline"}))
     with pytest.raises(HostError, match="has no model file to compare with: it is a pipeline"):
@@ -228,7 +229,7 @@ def test_a_runtime_that_is_not_there_or_does_not_run_the_format_is_one_line(monk
 
 def test_a_runtime_that_cannot_run_the_model_is_one_line(tmp_path: Path):
     model = adder(tmp_path / "m.onnx")
-    project = put(model, tmp_path / "m", build.Options())
+    project = put(model, tmp_path / "m", Options())
     source = outside.source_of(project, model)
     source = replace(source, data=b"no model")
     with pytest.raises(HostError, match=r"m.onnx: ONNX Runtime cannot run it \(.*\); .* choose another runtime"):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zlib
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -31,8 +32,10 @@ from shoehorn_mcu.emit.page import START, page, parts
 from shoehorn_mcu.emit.page.curve import Dot
 from shoehorn_mcu.emit.page.graph import drawing, items_of, lines
 from shoehorn_mcu.emit.page.picture import Picture, picture
+from shoehorn_mcu.emit.page.sentence import sentence
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
@@ -68,7 +71,7 @@ FLAGS = (
 
 def planned(goal: Goal = Goal.SRAM, stream: bool = False) -> build.Planned:
     most = 2560 if goal is Goal.TIME else None  # whole tensors
-    return build.plan_model(DIGITS, None, build.Options(sram_bytes=most, goal=goal, stream_input=stream))
+    return build.plan_model(DIGITS, None, Options(sram_bytes=most, goal=goal, stream_input=stream))
 
 
 def unit_of(graph: Graph, request: PlanRequest) -> Unit:
@@ -79,7 +82,7 @@ def unit_of(graph: Graph, request: PlanRequest) -> Unit:
 
 def tight(goal: Goal = Goal.SRAM) -> build.Planned:
     """The shipped model with blocks in bands and in chunks, and with MACs done again."""
-    found = build.plan_model(DIGITS, None, build.Options(sram_bytes=1000, goal=goal, recompute_percent=100))
+    found = build.plan_model(DIGITS, None, Options(sram_bytes=1000, goal=goal, recompute_percent=100))
     assert any(cascade.chunks > 1 for cascade in found.unit.plan.cascades)
     return found
 
@@ -209,7 +212,7 @@ def cells(text: str, section: str) -> list[list[str]]:
 
 
 def test_the_page_begins_with_arena_sram_left_and_time():
-    whole = build.plan_model(DIGITS, targets.board("microbit"), build.Options())
+    whole = build.plan_model(DIGITS, targets.board("microbit"), Options())
     text = page(whole.unit, whole.report)
     figures = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd><dd class=note>", text)
     board, time = targets.board("microbit"), predict.time(whole.unit.plan, whole.unit.stages)
@@ -222,9 +225,59 @@ def test_the_page_begins_with_arena_sram_left_and_time():
     assert re.search(r"<dt>Flash</dt><dd>about [\d,]+ of 262,144 bytes: [\d,]+ of constants", text)
 
 
+def test_the_first_sentence_says_what_the_plan_does():
+    whole = build.plan_model(DIGITS, None, Options(sram_bytes=20_000))
+    rows = build.plan_model(DIGITS, None, Options(sram_bytes=1_200))
+    cut, streamed = tight(), build.plan_model(DIGITS, None, Options(stream_input=True, goal=Goal.SRAM))
+    said = [sentence(each.unit, picture(each.unit)) for each in (whole, rows, cut, streamed)]
+    op, place = _peak_of(rows)
+
+    assert said[0].startswith("all 16 layers run whole, one after the other; the peak is layer ")
+    assert (
+        said[1] == f"{_by_rows(rows)} of 16 layers run row by row, the others whole; the peak is layer {place} ({op})"
+    )
+    assert re.search(r"; (1 block runs|\d blocks run) by chunks of channels; ", said[2])
+    assert "rows of " in said[2] and "computed again" in said[2]
+    assert f"<p class=lead>{said[1]}.</p>" in page(rows.unit, rows.report)
+    assert page(whole.unit, whole.report).index("<p class=lead>All 16 layers") < page(whole.unit, whole.report).index(
+        "Arena"
+    )
+
+
+def _by_rows(found: build.Planned) -> int:
+    """The ops that are computed in several steps."""
+    return sum(count > 1 for count in Counter(step.op for step in found.unit.plan.steps).values())
+
+
+def _peak_of(found: build.Planned) -> tuple[str, int]:
+    """The op that computes during the peak, and its place among the ops."""
+    rows = [step.op for step in found.unit.plan.steps for _ in range(*step.rows)]
+    op = rows[picture(found.unit).peak_event]
+    return op, 1 + [stage.name for stage in found.unit.stages].index(op)
+
+
+def test_passes_that_changed_nothing_are_folded():
+    def record(name: str, *counts: int) -> dict[str, Any]:
+        return {
+            "name": name,
+            **dict(zip(("ops_before", "ops_after", "macs_before", "macs_after"), counts, strict=True)),
+        }
+
+    ops, macs = record("fewer-ops", 1300, 12, 50, 50), record("fewer-macs", 12, 12, 50, 40)
+    same, again = record("same", 12, 12, 40, 40), record("again", 12, 12, 40, 40)
+    shown, _, folded = parts.passes({"passes": [same, ops, macs, again]}).partition("<details>")
+
+    assert re.findall(r"<td class=word>(.*?)</td><td>(.*?)</td>", shown) == [
+        ("fewer-ops", "1,300"),
+        ("fewer-macs", "12"),
+    ]
+    assert "<summary>2 passes left the numbers of operators and MACs as they were</summary>same, again" in folded
+    assert "<details>" not in parts.passes({"passes": [ops]}) and "<table>" not in parts.passes({"passes": [same]})
+
+
 def test_a_time_below_a_million_is_a_plain_number():
     """0.09 million is 90,000."""
-    whole = build.plan_model(DIGITS, targets.board("netduinoplus2"), build.Options())
+    whole = build.plan_model(DIGITS, targets.board("netduinoplus2"), Options())
     time = predict.time(whole.unit.plan, whole.unit.stages)
 
     assert time < 1e6
@@ -232,7 +285,7 @@ def test_a_time_below_a_million_is_a_plain_number():
 
 
 def test_no_browser_breaks_the_name_of_an_option():
-    whole = build.plan_model(DIGITS, None, build.Options())
+    whole = build.plan_model(DIGITS, None, Options())
     text = page(whole.unit, whole.report)
 
     assert ".option { white-space: nowrap; }" in text

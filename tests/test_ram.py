@@ -10,6 +10,7 @@ from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.estimate.ram import ram
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu_host.firmware.build import build as build_folder
 from shoehorn_mcu_host.folder.project import Project
@@ -19,7 +20,7 @@ DIGITS = SHIPPED / "digits.tflite"
 PARTS = ("arena_bytes", "stack_bytes", "load_bytes", "link_bytes", "application_bytes", "weights_bytes")
 
 
-def off(model: Path, board: targets.Board, options: build.Options, folder: Path) -> int:
+def off(model: Path, board: targets.Board, options: Options, folder: Path) -> int:
     """The linker's bytes less the predicted ones."""
     planned, files = build.firmware(model, board, options)
     write(files, folder)
@@ -31,20 +32,20 @@ def off(model: Path, board: targets.Board, options: build.Options, folder: Path)
 
 @pytest.mark.parametrize("board", [b for b in targets.boards() if b.id != "native"], ids=lambda board: board.id)
 def test_the_ram_of_a_board_is_predicted_within_64_bytes(board: targets.Board, tmp_path: Path) -> None:
-    assert abs(off(DIGITS, board, build.Options(), tmp_path / "made")) <= 64
+    assert abs(off(DIGITS, board, Options(), tmp_path / "made")) <= 64
 
 
 @needs_shared
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        ("mlperf-ad-int8", build.Options()),  # inputs in float32 have a buffer
-        ("mlperf-ic-resnet8-int8", build.Options(stream_input=True)),  # nothing holds the input
-        ("mww-okay-nabu-v2", build.Options(cores=1)),
+        ("mlperf-ad-int8", Options()),  # inputs in float32 have a buffer
+        ("mlperf-ic-resnet8-int8", Options(stream_input=True)),  # nothing holds the input
+        ("mww-okay-nabu-v2", Options(cores=1)),
     ],
     ids=["ad", "ic", "mww"],
 )
-def test_buffers_of_inputs_are_predicted(model: str, options: build.Options, tmp_path: Path) -> None:
+def test_buffers_of_inputs_are_predicted(model: str, options: Options, tmp_path: Path) -> None:
     board = targets.board("netduinoplus2")
 
     assert abs(off(MODELS / f"{model}.tflite", board, options, tmp_path / "made")) <= 64
@@ -52,10 +53,10 @@ def test_buffers_of_inputs_are_predicted(model: str, options: build.Options, tmp
 
 def test_a_program_of_this_machine_has_no_ram_of_a_board() -> None:
     assert ram(1000, 10, 0, 1, targets.board("native")) is None
-    assert build.plan_model(DIGITS, None, build.Options()).report["ram"] is None
+    assert build.plan_model(DIGITS, None, Options()).report["ram"] is None
 
 
 def test_several_cores_have_a_stack_each(tmp_path: Path) -> None:
     board = targets.board("rpi-zero-2w")
 
-    assert abs(off(DIGITS, board, build.Options(cores=4), tmp_path / "made")) <= 64
+    assert abs(off(DIGITS, board, Options(cores=4), tmp_path / "made")) <= 64

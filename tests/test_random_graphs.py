@@ -24,7 +24,8 @@ from samples import TABLES
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.firmware.build import Options, plan_model
+from shoehorn_mcu.firmware.build import plan_model
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph, dump
 from shoehorn_mcu.ops import MODEL_OPS

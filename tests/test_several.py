@@ -29,7 +29,7 @@ from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.firmware import build
-from shoehorn_mcu.firmware.build import Options
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.firmware.several import SameName, UnknownModel, firmware_of_several, streamed
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError

@@ -16,7 +16,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8
 
 from shoehorn_mcu.base.paths import MODELS
-from shoehorn_mcu.firmware.build import Options, plan_model
+from shoehorn_mcu.firmware.build import plan_model
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.firmware.slow import slow_parts
 from shoehorn_mcu.importers import Imported, InFloat
 from shoehorn_mcu.importers.onnx.importer import load_onnx

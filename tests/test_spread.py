@@ -27,6 +27,7 @@ from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, spread
 from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Plan
@@ -92,7 +93,7 @@ def waits(problem: Problem, plan: Plan) -> float:
 
 
 def digits(goal: Goal = Goal.SRAM, streamed: bool = False) -> tuple[Scheduled, Problem]:
-    ready = build.prepare(DIGITS, None, build.Options(stream_input=streamed))
+    ready = build.prepare(DIGITS, None, Options(stream_input=streamed))
     made = schedule(Cuts(ready.graph, stages(ready.graph)), PlanRequest(goal, None, streamed))
     return made, lower(made.graph, made.stages, None, streamed)
 
@@ -200,7 +201,7 @@ def _fits(problem: Problem, plan: Plan, where: dict[str, int], some: Sequence[Me
 
 def test_the_page_and_the_table_tell_the_memories_apart(gen: Gen):
     board = targets.board("mps2-an386")
-    made = build.plan_model(DIGITS, board, build.Options(sram_bytes={"ram": 1000, "psram": 600}))
+    made = build.plan_model(DIGITS, board, Options(sram_bytes={"ram": 1000, "psram": 600}))
     seen = picture(made.unit)
     text = page(made.unit, made.report)
 
@@ -241,7 +242,7 @@ def test_several_models_have_one_arena(tmp_path: Path, gen: Gen):
 
 
 def planned(*some: Memory, goal: Goal = Goal.TIME) -> Scheduled:
-    ready = build.prepare(DIGITS, None, build.Options())
+    ready = build.prepare(DIGITS, None, Options())
     return schedule(Cuts(ready.graph, stages(ready.graph)), PlanRequest(goal, None, memories=some))
 
 
@@ -255,7 +256,7 @@ def test_what_fits_the_fastest_memory_is_there_and_what_fits_the_first_of_equal_
 
 
 def test_a_plan_for_one_memory_is_that_of_today():
-    ready = build.prepare(DIGITS, None, build.Options())
+    ready = build.prepare(DIGITS, None, Options())
     one = schedule(Cuts(ready.graph, stages(ready.graph)), PlanRequest(Goal.TIME, 4096)).plan
     with_more = planned(Memory(SRAM, 4096), Memory("psram", 1 << 20, 2.0, 2.0)).plan
 
@@ -292,13 +293,13 @@ def test_what_no_memory_holds_is_refused_with_its_name():
 )
 def test_a_memory_that_is_none_or_too_small_is_refused(sizes: dict[str, int], message: str):
     with pytest.raises(Exception, match=message) as caught:
-        build.plan_model(DIGITS, targets.board("mps2-an386"), build.Options(sram_bytes=sizes))
+        build.plan_model(DIGITS, targets.board("mps2-an386"), Options(sram_bytes=sizes))
 
     assert "\n" not in str(caught.value)
 
 
 def test_without_a_board_the_names_are_the_user_s():
-    made = build.plan_model(DIGITS, None, build.Options(sram_bytes={"fast": 800, "slow": 700}))
+    made = build.plan_model(DIGITS, None, Options(sram_bytes={"fast": 800, "slow": 700}))
     listed = made.report["plan"]["memories"]  # type: ignore[index, call-overload]
 
     assert [(m["name"], m["available_bytes"]) for m in listed] == [("sram", 800), ("slow", 700)]
@@ -347,7 +348,7 @@ def test_a_firmware_in_two_memories_is_built_for_a_board_without_emulator(
     board: str, names: tuple[str, str], tmp_path: Path
 ):
     """The linker has each arena at its address, and none of them takes bytes of the image."""
-    options = build.Options(sram_bytes=dict(zip(names, (800, 600), strict=True)))
+    options = Options(sram_bytes=dict(zip(names, (800, 600), strict=True)))
     planned, files = build.firmware(DIGITS, targets.board(board), options)
     write(files, tmp_path / "made")
     project = Project.open(tmp_path / "made")

@@ -26,6 +26,7 @@ from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, make_plan, spread
@@ -155,7 +156,7 @@ class Apart:
 
 @cache
 def apart(goal: Goal, streamed: bool, *shares: float) -> Apart:
-    ready = build.prepare(DIGITS, None, build.Options(stream_input=streamed))
+    ready = build.prepare(DIGITS, None, Options(stream_input=streamed))
     chosen = stages(ready.graph)
     problem = replace(lower(ready.graph, chosen, None, streamed), blocks=())
     plan = make_plan(problem, goal)
@@ -309,7 +310,7 @@ def test_the_document_of_a_plan_has_the_memory_of_each_row():
 
 def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen):
     board = targets.board("mps2-an386")
-    made = build.plan_model(DIGITS, board, build.Options(sram_bytes={"ram": 600, "psram": 300}))
+    made = build.plan_model(DIGITS, board, Options(sram_bytes={"ram": 600, "psram": 300}))
     named = {placed.tensor for placed in divided(made.unit.plan)}
     shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=600,psram=300").stdout
 

@@ -26,6 +26,7 @@ from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder import graph_file
 from shoehorn_mcu.emit.folder.reference import reference_files
 from shoehorn_mcu.firmware import build, tune
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, TensorType
 from shoehorn_mcu.kernels import candidates, choose, contract_of, within_flash
 from shoehorn_mcu.kernels.tuning import HEADER, load
@@ -341,7 +342,7 @@ def test_wrong_folders_are_one_line(gen: Gen, folder: Path, tmp_path: Path):
 
 def test_a_tuned_kernel_that_exceeds_the_flash_gives_way():
     board = targets.board(BOARD)
-    planned = build.plan_model(MODELS / "digits.tflite", board, build.Options())
+    planned = build.plan_model(MODELS / "digits.tflite", board, Options())
     nodes = [stage.node for stage in planned.unit.stages]
     key = contract_of(nodes[0]).key(nodes[0])
     tuning = {key: candidates(nodes[0], board.cpu.isas)[-1].name}

@@ -16,7 +16,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import Literal
 
@@ -25,14 +24,13 @@ from shoehorn_mcu.base.errors import ShoehornError as ShoehornError
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder.project import check_cores, libraries_of, library_part
 from shoehorn_mcu.firmware import build, several
-from shoehorn_mcu.firmware.pipelines import Strides
+from shoehorn_mcu.firmware.options import Place, names, resolved, sizes
+from shoehorn_mcu.firmware.options import PlanOptions as PlanOptions
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported as Imported
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes import PassRecord
-from shoehorn_mcu.passes.ends.user_ends import Pixels
-from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.quantisation import Bits, Method, Quantized, Settings, quantize_model, write
 from shoehorn_mcu_host.board.bench import Timing
 from shoehorn_mcu_host.board.bench import bench as time_inferences
@@ -45,56 +43,6 @@ from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate import samples
 from shoehorn_mcu_host.validate.validate import Told, Validation, precise_of, reference_of
 from shoehorn_mcu_host.validate.validate import validate as compare
-
-Place = str | PathLike[str]
-
-
-Numbers = Sequence[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
-    """The target of a plan, and its limits; `PlanOptions()` is portable C without a limit.
-
-    Give `board` (an id of `gen boards`, or the path of a manifest) or `cpu` (such as "cortex-m4"), or neither.
-    """
-
-    board: str | None = None
-    cpu: str | None = None
-    # Largest arena; "fit": all SRAM that the board has left; None: the same, but a plan with less for little more time.
-    # By name: of these memories of the board.
-    sram_bytes: int | Literal["fit"] | Mapping[str, int] | None = None
-    # The most bytes of weights that start-up copies to RAM, those first that the flash makes the core wait for most.
-    weights_in_ram: int | Literal["fit"] | None = None
-    flash_bytes: int | None = None  # most flash for constants and code; only without a board, which has its own limit
-    # The time within `sram_bytes`, or the arena, or the flash of the kernels and their constants.
-    minimize: Literal["time", "sram", "flash"] = "time"
-    slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
-    stream_input: bool = False  # the input arrives row by row
-    stream_output: bool = False  # the output is handed out row by row, to <model>_on_row
-    recompute_percent: float | None = None  # most MACs that may be recomputed; None: as many as `sram_bytes` requires
-    disable: Sequence[str] = field(default=())  # optimisation passes to skip
-    preserve: Sequence[str] = field(default=())  # tensors that become further outputs
-    # Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 storage as well.
-    float: Literal["precise", "relaxed", "half"] = "precise"
-    tuning: Place | None = None  # JSON file of measured choices of kernels; None: all kernels by predicted time
-    cores: int = 1  # that share the rows of each layer
-    # Order of the dimensions of inputs and outputs: the kernels', channels last, or that of the model's file.
-    io: Literal["kernels", "native"] = "kernels"
-    # The input is uint8 pixels: (means, deviations) of (pixel - mean) / deviation, one value or one per channel.
-    pixels: tuple[Numbers, Numbers] | None = None
-    top: int = 0  # places of the largest scores that become a further output, `top`
-    classes: Sequence[str] = ()  # names of the classes that the one output tells apart, for <model>_class()
-    # Sizes that the model's file leaves open: of a dimension by its name, or all of an input's by the input's name.
-    shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
-    states: Mapping[str, str] = field(default_factory=dict)  # by input: the output that it reads in the next inference
-    stateless: bool = False  # every inference begins with the first values of the model's states
-    # The model that decides by the features which the given one makes of samples; both become one (a pipeline), whose
-    # slices begin `stride` samples apart, `slices` new ones in an inference. None: as `gen firmware --pipeline`.
-    behind: Place | None = None
-    stride: int | None = None
-    slices: int | None = None
-    sample_hz: int = 16000  # of a pipeline's samples
 
 
 @dataclass(frozen=True)
@@ -134,7 +82,7 @@ def import_torch(
     """
     from shoehorn_mcu.importers.torch.importer import import_module
 
-    return import_module(module, example, name, _sizes(shapes or {}))
+    return import_module(module, example, name, sizes(shapes or {}))
 
 
 def plan(model: Place | Imported, options: PlanOptions | None = None) -> PlanResult:
@@ -218,7 +166,7 @@ def generate_together(
     board, settings = _settings(options, caller_arena=True)
     if board is None:
         raise ValueError("generate_together writes a firmware: name a board in the options")
-    chosen = several.streamed([*map(_model, models)], settings, _names(stream))
+    chosen = several.streamed([*map(_model, models)], settings, names(stream))
     together, files = several.firmware_of_several(chosen, board, mlperf, concurrent)
     bundle.write(files, Path(folder), force)
     plans = tuple(_result(each) for each in together.models)
@@ -250,8 +198,8 @@ def optimize(
     if isinstance(model, Graph | Imported):
         graph = model if isinstance(model, Graph) else model.graph
     else:
-        graph = importers.load(Path(model), _sizes(shapes or {}))
-    after, records = passes.run(graph, frozenset(_names(disable)), _names(preserve))
+        graph = importers.load(Path(model), sizes(shapes or {}))
+    after, records = passes.run(graph, frozenset(names(disable)), names(preserve))
     return Optimized(passes.prove_int32(after), tuple(records))
 
 
@@ -350,11 +298,11 @@ def quantize(model: Place, data: Place, target: Place, options: QuantizeOptions 
     chosen = options or QuantizeOptions()
     settings = Settings(
         Method(chosen.method),
-        _names(chosen.keep_float),
+        names(chosen.keep_float),
         Path(chosen.labels) if chosen.labels is not None else None,
         Bits(chosen.bits),
-        _names(chosen.keep_int16),
-        _sizes(chosen.shapes),
+        names(chosen.keep_int16),
+        sizes(chosen.shapes),
     )
     made = quantize_model(Path(model), Path(data), settings)
     for note in made.notes:
@@ -372,50 +320,12 @@ def _model(model: Place | Imported) -> build.Model:
     return model if isinstance(model, Imported) else Path(model)
 
 
-def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:
+def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, Options]:
     """The board, if there is one, and the options of the build."""
     _positive(cores=options.cores, stride=options.stride or 1, slices=options.slices or 1, sample_hz=options.sample_hz)
     if options.board is not None and (options.cpu is not None or options.flash_bytes is not None):
         raise ValueError("a board has its own core and flash: give board, or cpu and flash_bytes")
-    board = targets.board(options.board) if options.board is not None else None
-    settings = build.Options(
-        sram_bytes=build.Fit(options.sram_bytes) if isinstance(options.sram_bytes, str) else options.sram_bytes,
-        weights_in_ram=build.Fit(weights) if isinstance(weights := options.weights_in_ram, str) else weights,
-        goal=Goal.SRAM if options.minimize == "sram" else Goal.TIME,
-        slower_percent=options.slower_percent,
-        smallest_kernels=options.minimize == "flash",
-        disabled=frozenset(_names(options.disable)),
-        preserve=_names(options.preserve),
-        stream_input=options.stream_input,
-        stream_output=options.stream_output,
-        recompute_percent=options.recompute_percent,
-        tuning=load(Path(options.tuning)) if options.tuning is not None else Tuning(),
-        caller_arena=caller_arena,
-        float_mode=build.FloatMode(options.float),
-        cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
-        flash_bytes=options.flash_bytes,
-        cores=options.cores,
-        shapes=_sizes(options.shapes),
-        states=options.states,
-        stateless=options.stateless,
-        native_io=options.io == "native",
-        pixels=Pixels(*(tuple(map(float, each)) for each in options.pixels)) if options.pixels else None,
-        top=options.top,
-        classes=_names(options.classes),
-        behind=Path(options.behind) if options.behind is not None else None,
-        strides=Strides(options.stride, options.slices),
-        sample_hz=options.sample_hz,
-    )
-    return board, settings
-
-
-def _names(given: Collection[str]) -> tuple[str, ...]:
-    """The names as a tuple; a string is one name, not the collection of its letters."""
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _sizes(shapes: Mapping[str, int | Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
-    return {name: (each,) if isinstance(each, int) else tuple(each) for name, each in shapes.items()}
+    return resolved(options, caller_arena)
 
 
 def _result(planned: build.Planned) -> PlanResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from math import isfinite
 from textwrap import fill
 from typing import Any, Protocol, TypeVar
@@ -113,6 +114,47 @@ def together(*options: Options) -> Options:
         return command
 
     return put
+
+
+class _Option(click.Option):
+    """An option that `--help` lists in a group, whose value is its heading."""
+
+    def __init__(self, *names: Any, group: Enum, **how: Any) -> None:
+        super().__init__(*names, **how)
+        self.group = group
+
+
+def grouped(group: Enum, *names: str, **how: Any) -> Options:
+    """An option of a Grouped command."""
+    return click.option(*names, cls=_Option, group=group, **how)
+
+
+class Grouped(click.Command):
+    """A command whose `--help` lists its options in groups, in the order of their Enum.
+
+    Options that all commands have are in the last group.
+    """
+
+    def groups(self) -> Mapping[str, Sequence[click.Option]]:
+        """The options by the heading of their group."""
+        options = [each for each in self.params if isinstance(each, click.Option) and not each.hidden]
+        kinds = [type(each.group) for each in options if isinstance(each, _Option)]
+        last = list(kinds[0])[-1] if kinds else None
+        found: dict[str, list[click.Option]] = {str(each.value): [] for kind in kinds[:1] for each in kind}
+        for each in options:
+            group = each.group if isinstance(each, _Option) else last
+            found.setdefault(str(group.value) if group else "Options", []).append(each)
+        return {heading: listed for heading, listed in found.items() if listed}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        helped = self.get_help_option(ctx)
+        groups = list(self.groups().items())
+        for heading, options in groups:
+            rows = [row for each in options if (row := each.get_help_record(ctx))]
+            if helped and heading == groups[-1][0]:
+                rows += [row for row in [helped.get_help_record(ctx)] if row]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 VERBOSE = "shoehorn.verbose"  # key of the context's `meta`

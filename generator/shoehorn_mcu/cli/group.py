@@ -14,7 +14,7 @@ import click
 
 from shoehorn_mcu.base.errors import NotConfined, ShoehornError, did_you_mean, printable
 from shoehorn_mcu.base.version import __version__
-from shoehorn_mcu.cli.console import VERBOSE, emit_json
+from shoehorn_mcu.cli.console import VERBOSE, emit_json, err
 
 COMMANDS = {
     "firmware": "shoehorn_mcu.cli.project",
@@ -28,6 +28,7 @@ COMMANDS = {
     "flash": "shoehorn_mcu.cli.device",
     "emulate": "shoehorn_mcu.cli.device",
     "monitor": "shoehorn_mcu.cli.monitor",
+    "doctor": "shoehorn_mcu.cli.doctor",
     "boards": "shoehorn_mcu.cli.lists",
     "ops": "shoehorn_mcu.cli.lists",
     "remat": "shoehorn_mcu.cli.graph",
@@ -40,7 +41,10 @@ _AS_JSON = "shoehorn.as_json"
 
 
 class _Gen(click.Group):
-    """Loads a command's module when it is called, and prints a ShoehornError as one line with exit code 1."""
+    """Loads a command's module when it is called. A ShoehornError ends it with exit code 1.
+
+    The error is printed as one line, or on a terminal as one for each of its parts.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -83,8 +87,9 @@ class _Gen(click.Group):
                 warnings.showwarning = partial(_show_warning, warnings.showwarning)
                 return super().invoke(ctx)
         except ShoehornError as error:
-            click.echo(f"gen: {printable(str(error))}", err=True)
-            for line in error.details(bool(ctx.meta.get(VERBOSE))):
+            first, *more = error.lines if err.is_terminal and not ctx.meta.get(_AS_JSON) else (str(error),)
+            click.echo(f"gen: {printable(first)}", err=True)
+            for line in (*more, *error.details(bool(ctx.meta.get(VERBOSE)))):
                 click.echo(f"  {printable(line)}", err=True)
             if ctx.meta.get(_AS_JSON):
                 _print_error(error.kind, str(error), error.facts, error.answer)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from shoehorn_mcu.cli.console import emit_json, out, output_options, print_notes
-from shoehorn_mcu.cli.options import Planning, planning_options, size, writing_options
+from shoehorn_mcu.cli.console import Grouped, emit_json, grouped, out, output_options, print_notes
+from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.cli.plan import print_plan
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.firmware import build
-from shoehorn_mcu.machine import targets
+from shoehorn_mcu.firmware.options import Group, resolved
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--cpu", metavar="CPU", help="The core, such as cortex-m4. Default: kernels in portable C.")
-@click.option(
-    "--flash", type=size, metavar="SIZE", help="Most flash for constants and code: bytes, 64k or 1M. Default: any."
+@planning_options("cpu", "flash_bytes")
+@grouped(
+    Group.OUTPUT,
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="The folder to write. Default: ./<model>.",
 )
-@click.option("--out", "folder", type=click.Path(path_type=Path), help="The folder to write. Default: ./<model>.")
 @writing_options
-@planning_options
 @output_options
 def library(
     model: Path,
-    cpu: str | None,
-    flash: int | None,
     folder: Path | None,
     caller_arena: bool,
     force: bool,
@@ -37,12 +36,7 @@ def library(
     as_json: bool,
 ) -> None:
     """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake and Zephyr, without a board."""
-    options = replace(
-        planning.options(),
-        caller_arena=caller_arena,
-        cpu=targets.cpu(cpu) if cpu is not None else None,
-        flash_bytes=flash,
-    )
+    _, options = resolved(planning.of_one(), caller_arena)
     with progress("planning") as say:
         planned, files = build.alone(model, options, say)
     print_notes(planned.notes)

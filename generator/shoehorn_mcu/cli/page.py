@@ -10,10 +10,11 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.cli.console import err, out, print_table, together
+from shoehorn_mcu.cli.console import err, grouped, out, print_table, together
 from shoehorn_mcu.emit.page import START, page
 from shoehorn_mcu.emit.page.curve import Dot
 from shoehorn_mcu.firmware.build import Planned
+from shoehorn_mcu.firmware.options import Group
 from shoehorn_mcu.schedule import pareto
 from shoehorn_mcu.schedule.predict import ruler, unit_of
 from shoehorn_mcu_host.base.files import read_start
@@ -23,13 +24,15 @@ _CURVE = ("more than least", "steps", "MACs", "recomputed")
 
 
 page_options = together(
-    click.option(
+    grouped(
+        Group.OUTPUT,
         "--html",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         help="Write a page that shows the arena over time.",
     ),
-    click.option(
+    grouped(
+        Group.OUTPUT,
         "--pareto/--no-pareto",
         "with_pareto",
         default=None,

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shoehorn_mcu.cli.console import GAP, is_verbose, out, print_table
+from shoehorn_mcu.emit.page.picture import picture
+from shoehorn_mcu.emit.page.sentence import sentence
 from shoehorn_mcu.estimate.flash import Flash
 from shoehorn_mcu.firmware.build import Planned
 from shoehorn_mcu.firmware.several import Together
@@ -59,6 +61,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     plan = planned.unit.plan
     _print_ops(planned, f"{planned.unit.name} on {board.name}" if board else planned.unit.name)
     _print_blocks(plan.cascades)
+    if said := sentence(planned.unit, picture(planned.unit)):
+        out.print(said, soft_wrap=not out.is_terminal)
     outcome, whole = plan.outcome, plan.outcome.whole_tensor_bytes
     proof = bound_in_words(outcome.status is Status.OPTIMAL, outcome.bound_bytes, outcome.bound_of)
     total = plan.total_bytes

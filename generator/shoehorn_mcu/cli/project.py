@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.cli.buffers import capacity_option, place_buffers
-from shoehorn_mcu.cli.console import emit_json, err, out, output_options, print_notes, together
+from shoehorn_mcu.cli.console import Grouped, emit_json, err, grouped, out, output_options, print_notes, together
 from shoehorn_mcu.cli.graph import graph_options, plan_graph
 from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli.page import curve_json, page_options, points, print_curve, progress, shown_by_default, write_page
@@ -23,19 +23,24 @@ from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder import mlperf
 from shoehorn_mcu.emit.folder.project import check_cores, libraries_of, library_part
 from shoehorn_mcu.firmware import build, several
-from shoehorn_mcu.machine import targets
+from shoehorn_mcu.firmware.options import TABLE, Group, PlanOptions, resolved
 
 if TYPE_CHECKING:
     from shoehorn_mcu.quantisation import Quantized
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("model", type=click.Path(path_type=Path), required=False)
-@click.option("--board", "board_id", required=True, metavar="BOARD", help="The target board; `gen boards` lists them.")
-@click.option(
-    "--out", "folder", type=click.Path(path_type=Path), help="The folder to write. Default: ./<model>-<board>."
+@planning_options("board", required=True)
+@grouped(
+    Group.OUTPUT,
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="The folder to write. Default: ./<model>-<board>.",
 )
-@click.option(
+@grouped(
+    Group.OUTPUT,
     "--mlperf",
     "task",
     type=click.Choice(mlperf.CHOICES),
@@ -43,37 +48,39 @@ if TYPE_CHECKING:
     show_default=True,
     help="MLPerf Tiny task of the text protocol; auto: chosen by the model's shapes.",
 )
-@click.option(
+@grouped(
+    Group.OUTPUT,
     "--library-only",
     is_flag=True,
     help="Refresh lib/<model> and its descriptions in an existing folder, and leave every other file alone.",
 )
-@click.option(
+@grouped(
+    Group.MODEL,
     "--quantize",
     "data",
     type=click.Path(path_type=Path),
     metavar="X.npz|FOLDER",
     help="Quantise a float32 model with these samples first, as `gen quantize` does by default.",
 )
-@click.option(
+@grouped(
+    Group.SEVERAL,
     "--concurrent",
     is_flag=True,
     help="Give each of several models an arena of its own, so that one may run while another does.",
 )
-@click.option(
+@grouped(
+    Group.SEVERAL,
     "--stream",
     "streamed",
     multiple=True,
     metavar="NAME",
-    help="Accept the input of this one of several models row by row, as --stream-input does of all; repeatable.",
+    help="Accept the input of this one of several models row by row, as --stream-input does of all. Repeatable.",
 )
 @writing_options
-@planning_options
 @click.argument("more", nargs=-1, type=click.Path(path_type=Path), metavar="[MODEL3]...")
 @output_options
 def firmware(
     model: Path | None,
-    board_id: str,
     folder: Path | None,
     task: str,
     library_only: bool,
@@ -91,18 +98,18 @@ def firmware(
     Several models become one firmware. They share the kernels, and an arena for the largest of them: one runs at a
     time. Options apply to all of them, --mlperf to the first.
     """
-    board = targets.board(board_id)
-    if model is not None and planning.behind is not None and not planning.pipeline:
+    if model is not None and planning.second is not None and not planning.pipeline:
         if data is not None:
             raise click.UsageError("--quantize is for one model; `gen quantize` writes each to a file")
-        models, planning = [model, planning.behind, *more], replace(planning, behind=None)
-        _write_several(models, board, planning, streamed, concurrent, task, folder, library_only, force, as_json)
+        models = [model, planning.second, *more]
+        _write_several(models, planning, streamed, concurrent, task, folder, library_only, force, as_json)
         return
     if more:
         raise click.UsageError(f"--pipeline makes one model of two; '{more[0]}' is a third")
     if concurrent or streamed:
         raise click.UsageError("--concurrent and --stream are for several models; of one, use --stream-input")
-    options = replace(planning.options(), caller_arena=caller_arena)
+    board, options = resolved(planning.of_one(), caller_arena)
+    assert board is not None  # click requires it
     source = model or MODELS / "digits.tflite"
     made: Quantized | None = None
     with ExitStack() as files_to_remove:
@@ -147,7 +154,6 @@ def _put(
 
 def _write_several(
     models: Sequence[Path],
-    board: targets.Board,
     planning: Planning,
     streamed: Sequence[str],
     concurrent: bool,
@@ -158,7 +164,9 @@ def _write_several(
     as_json: bool,
 ) -> None:
     """Plans several models, writes their firmware's folder and prints what each takes, then the whole."""
-    chosen = several.streamed(models, planning.options(), streamed)
+    board, options = resolved(planning.of_each())
+    assert board is not None  # click requires it
+    chosen = several.streamed(models, options, streamed)
     with progress("planning") as say:
         together, files = several.firmware_of_several(chosen, board, task, concurrent, say)
     for planned in together.models:
@@ -174,7 +182,7 @@ def _write_several(
     out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
 
 
-_MODEL_ONLY = ("board_id", *(f.name for f in fields(Planning)), "html", "with_pareto")
+_MODEL_ONLY = (*TABLE, "html", "with_pareto")
 """Options of `gen plan` that do not apply to a bare graph or a list of buffers."""
 
 
@@ -194,10 +202,9 @@ _old_subjects = together(
 """Old spellings of `gen remat` and `gen pack`, which keep working."""
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("model", type=click.Path(path_type=Path), required=False)
-@click.option("--board", "board_id", metavar="BOARD", help="Plan with this board's kernels and within its SRAM.")
-@planning_options
+@planning_options("board")
 @page_options
 @_old_subjects
 @output_options
@@ -205,7 +212,6 @@ _old_subjects = together(
 def plan(
     ctx: click.Context,
     model: Path | None,
-    board_id: str | None,
     planning: Planning,
     html: Path | None,
     with_pareto: bool | None,
@@ -232,7 +238,7 @@ def plan(
         _note_new_spelling("--buffers", "pack", buffers, {"--capacity": capacity}, as_json)
         place_buffers(buffers, capacity, as_json)
     elif model is not None:
-        _plan_model(model, board_id, planning.options(), html, with_pareto, as_json)
+        _plan_model(model, planning.of_one(), html, with_pareto, as_json)
 
 
 def _plan_graph(path: Path, budget: int | None, seconds: float | None, fixed_order: bool, as_json: bool) -> None:
@@ -256,8 +262,7 @@ def _note_new_spelling(old: str, command: str, path: Path, options: Mapping[str,
 
 def _plan_model(
     model: Path,
-    board_id: str | None,
-    options: build.Options,
+    chosen: PlanOptions,
     html: Path | None,
     with_pareto: bool | None,
     as_json: bool,
@@ -266,7 +271,7 @@ def _plan_model(
 
     The curve is printed only if asked for.
     """
-    board = targets.board(board_id) if board_id else None
+    board, options = resolved(chosen)
     with progress("planning") as say:
         planned = build.plan_model(model, board, options, say)
         curve = points(planned, say) if with_pareto or (with_pareto is None and html is not None) else ()

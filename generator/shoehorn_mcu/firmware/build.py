@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoehorn_mcu import importers, passes
-from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.app import Models
 from shoehorn_mcu.emit.folder.graph_file import graph_bytes
@@ -22,23 +20,22 @@ from shoehorn_mcu.emit.unit import InRam, Unit
 from shoehorn_mcu.estimate import flash, hot_weights
 from shoehorn_mcu.estimate.ram import ram
 from shoehorn_mcu.firmware import advice
-from shoehorn_mcu.firmware.pipelines import PipelineError, Strides, pipeline
+from shoehorn_mcu.firmware.limits import Limits, NoBoard, limits
+from shoehorn_mcu.firmware.pipelines import PipelineError, pipeline
 from shoehorn_mcu.firmware.report import Json, report, timeless
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.firmware.slow import slow_parts
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import FileTensor, Graph, Origin
 from shoehorn_mcu.kernels import ANY
-from shoehorn_mcu.kernels.tuning import Tuning
 from shoehorn_mcu.machine import memories
 from shoehorn_mcu.machine.targets import CPUS, Board, Isa, Machine
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.ends.ends import AFTER, BEFORE, Asked, with_ends
 from shoehorn_mcu.passes.ends.native_io import native_io
-from shoehorn_mcu.passes.ends.user_ends import Pixels
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.planner import DoesNotFit, Goal
-from shoehorn_mcu.planner.memory_plan import Memory
 from shoehorn_mcu.schedule import pareto, predict
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
@@ -48,61 +45,6 @@ from shoehorn_mcu.schedule.stage import Stage, kernel_bytes, stages
 Model = Path | Imported
 """A model's file, or a model that was imported."""
 LEAST_GAIN = 0.6  # of the number of cores: the predicted speed-up below which a note says why
-
-
-class Fit(Enum):
-    """A budget that is what the board has."""
-
-    FIT = "fit"
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of the command line."""
-
-    # For the arena; FIT: all SRAM that the board has left; None: the same, but a plan with less for little more time.
-    # By name: for the arenas in these memories. A size alone is for an arena in the main memory and no other one.
-    sram_bytes: int | Fit | Mapping[str, int] | None = None
-    goal: Goal = Goal.TIME
-    disabled: frozenset[str] = frozenset()
-    preserve: tuple[str, ...] = ()
-    stream_input: bool = False  # the input arrives row by row
-    # Percent of the model's MACs that may be recomputed; None: as many as a limit of the arena requires, and none for
-    # the smallest arena or without a limit.
-    recompute_percent: float | None = None
-    tuning: Tuning = Tuning()
-    smallest_kernels: bool = False  # the kernels with the least flash, constants included, not the fastest ones
-    caller_arena: bool = False  # the program passes the arena to the library
-    cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
-    flash_bytes: int | None = None  # for the library's constants and code, without a board
-    cores: int = 1  # that may share the rows of a step
-    float_mode: FloatMode = FloatMode.PRECISE
-    shapes: importers.Shapes = field(default_factory=dict)  # of dimensions that the model's file leaves open
-    native_io: bool = False  # inputs and outputs in the order of the model's file
-    pixels: Pixels | None = None  # the input is uint8 pixels, from which the model's own values are computed
-    top: int = 0  # places of the largest scores that become a further output
-    classes: tuple[str, ...] = ()  # the names of the classes that the one output tells apart
-    states: Mapping[str, str] = field(default_factory=dict)  # outputs whose values inputs read in the next inference
-    stateless: bool = False  # every inference begins with the first values of the model's states
-    behind: Path | None = None  # the model that decides by the features which the given one makes (pipelines.py)
-    strides: Strides = Strides()
-    sample_hz: int = 16000  # of a pipeline's samples
-    slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
-    one_memory: bool = False  # further memories of the board are not used
-    stream_output: bool = False  # the output is handed out row by row
-    weights_in_ram: int | Fit | None = None  # most bytes of constants that start-up copies to RAM; FIT: what is left
-
-
-class NoBoard(ShoehornError):
-    """A budget that only a board has was asked for without one."""
-
-    kind = "no-board"
-
-
-class TooManyCores(ShoehornError):
-    """The board has fewer cores than were asked for."""
-
-    kind = "too-many-cores"
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +63,7 @@ class Prepared:
     """A model after the passes, and everything else that its plan depends on beside board, kernels and limits."""
 
     options: Options  # with the tuning that is for this model
+    limits: Limits
     source: Graph
     graph: Graph
     precise: Graph  # in FloatMode.PRECISE
@@ -146,7 +89,7 @@ def plan_model(
     library. `say` is called with a line of progress.
     """
     ready = prepare(model, board, options)
-    machine, limit = machine_for([ready], board), flash_limit(board, options)
+    machine, limit = machine_for([ready], board), ready.limits.flash_bytes
     chosen = stages(ready.graph, machine)
     if limit is not None and chosen:  # before a plan is searched, which may take minutes
         least = _least_flash(chosen, application=board is not None)
@@ -161,7 +104,7 @@ def plan_model(
 
 def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     """Imports and optimises the model."""
-    _check_cores(board, options.cores)
+    may = limits(board, options)
     found, origin, joined = _imported(model, options)
     asked = _asked(options)
     source, ends = with_ends(found.graph, found.ends, asked, BEFORE)
@@ -170,11 +113,10 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     passes.prove_int32(graph)
     graph, ends = with_ends(graph, ends, asked, AFTER)
     precise, graph = graph, with_float_mode(graph, options.float_mode)
-    _require_float_mode(board, options)
-    core = board.spec.cpu if board else options.cpu or ""
-    tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, core)
+    _require_float_mode(board, may.cpu, options.float_mode)
+    tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, may.cpu or "")
     notes = (*joined, *([note] if note else []))
-    return Prepared(replace(options, tuning=tuning), source, graph, precise, records, ends, origin, notes, found)
+    return Prepared(replace(options, tuning=tuning), may, source, graph, precise, records, ends, origin, notes, found)
 
 
 def _asked(options: Options) -> Asked:
@@ -204,19 +146,18 @@ def plan_prepared(
     notes = [*ready.notes]
     if options.smallest_kernels:
         notes.append(_price_of_smallest(graph, machine, chosen))
-    capacity = capacity_of(board, options)
-    several = memories_of(board, options)
+    may = ready.limits
     if isinstance(options.sram_bytes, Mapping):
-        memories.require_rows(graph, several, board)
+        memories.require_rows(graph, may.memories, board)
     request = PlanRequest(
         options.goal,
-        capacity,
+        may.capacity_bytes,
         options.stream_input,
-        _most_macs(graph, options, capacity),
+        _most_macs(graph, options, may.capacity_bytes),
         weigh_smaller=True,
         prefer_smaller=options.sram_bytes is None,
         cores=options.cores,
-        memories=several,
+        memories=may.memories,
         stream_output=options.stream_output,
     )
     cuts = Cuts(graph, chosen)
@@ -247,7 +188,7 @@ def plan_prepared(
     constant = constants(unit)
     unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
     needed = _flash(unit, constant, machine.cpu, board)
-    flash_bytes = (needed.constant_bytes, needed.code_bytes, flash_limit(board, options))
+    flash_bytes = (needed.constant_bytes, needed.code_bytes, may.flash_bytes)
     slow = slow_parts(ready.imported, ready.graph, chosen)
     said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value, slow)
     if options.weights_in_ram is not None:
@@ -336,13 +277,6 @@ def alone(model: Model, options: Options, say: Callable[[str], None] = lambda _:
     return planned, library(planned.unit, planned.constants)
 
 
-def _check_cores(board: Board | None, cores: int) -> None:
-    """Raises TooManyCores."""
-    if board is not None and cores > board.spec.cores:
-        there = "one core; leave --cores out" if board.spec.cores == 1 else f"{board.spec.cores} cores; give no more"
-        raise TooManyCores(f"--cores {cores}: {board.id} has {there}")
-
-
 def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:
     """Why several cores gain little, where they do."""
     gain = predict.speedup(made.plan, made.stages)
@@ -354,16 +288,15 @@ def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:
         yield f"{options.cores} cores are predicted to be {gain:.1f} times as fast as one: {why}"
 
 
-def _require_float_mode(board: Board | None, options: Options) -> None:
+def _require_float_mode(board: Board | None, core: str | None, mode: FloatMode) -> None:
     """FloatModeError unless the core has the instructions for the mode."""
-    core = board.spec.cpu if board else options.cpu
-    if options.float_mode is FloatMode.PRECISE or (core and Isa.FPU in CPUS[core].isas):
+    if mode is FloatMode.PRECISE or (core and Isa.FPU in CPUS[core].isas):
         return
     who = f"{board.id} ({core})" if board else core or "portable C"
     able = ", ".join(name for name, cpu in CPUS.items() if Isa.FPU in cpu.isas)
-    cure = "choose" if core or board else "name a core by --cpu or --board:"
+    cure = "choose" if core else "name a core by --cpu or --board:"
     raise FloatModeError(
-        f"{who} has no fused multiply-add and no float16, which --float {options.float_mode.value} needs; {cure} {able}"
+        f"{who} has no fused multiply-add and no float16, which --float {mode.value} needs; {cure} {able}"
     )
 
 
@@ -372,8 +305,7 @@ def machine_for(models: Sequence[Prepared], board: Board | None) -> Machine:
 
     Kernels of several models, which have the same options but for their inputs, are in one firmware.
     """
-    options = models[0].options
-    cpu = board.spec.cpu if board else options.cpu
+    options, cpu = models[0].options, models[0].limits.cpu
     machine = replace(
         Machine.of(cpu) if cpu else ANY,
         packs="pre-pack-weights" not in options.disabled,
@@ -407,39 +339,6 @@ def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | No
     if options.slower_percent is not None:
         return int(graph.macs * options.slower_percent / 100)
     return 0 if options.goal is Goal.SRAM or capacity is None else None
-
-
-def capacity_of(board: Board | None, options: Options) -> int | None:
-    """The most bytes of all arenas: the user's limit, but never more than the board has left."""
-    if isinstance(options.sram_bytes, Fit) and board is None:
-        raise NoBoard("--sram fit is all that a board has left: give one by --board, or a size")
-    several = memories_of(board, options)
-    if several:
-        return sum(memory.bytes for memory in several)
-    limits = (board.arena_limit(options.cores) if board else None, options.sram_bytes)
-    return min((n for n in limits if isinstance(n, int)), default=None)
-
-
-def memories_of(board: Board | None, options: Options) -> tuple[Memory, ...]:
-    """The memories that tensors may be in, where there are several or one that is not the main one; else none.
-
-    MemoryFault: the user names a memory that the board does not have, or several where one arena is needed.
-    """
-    alone = options.one_memory or options.slower_percent is not None
-    if isinstance(options.sram_bytes, Mapping):
-        if alone:
-            what = "several models have one arena" if options.one_memory else "--slower compares plans for one arena"
-            raise memories.MemoryFault(f"--sram NAME=SIZE: {what}; give one size")
-        return memories.named(options.sram_bytes, board, options.cores)
-    if alone or isinstance(options.sram_bytes, int) or board is None:
-        return ()
-    found = memories.of_board(board, options.cores)
-    return found if len(found) > 1 or found[0].cycles else ()
-
-
-def flash_limit(board: Board | None, options: Options) -> int | None:
-    """Bytes of flash for the firmware, or without a board for the library; None: not limited."""
-    return board.spec.flash_bytes if board else options.flash_bytes
 
 
 def _flash(unit: Unit, constant: Constants, cpu: str, board: Board | None) -> flash.Flash:

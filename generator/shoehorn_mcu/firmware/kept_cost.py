@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.machine.targets import Board
@@ -26,7 +27,7 @@ class Cost:
 def cost(model: Imported, board: Board) -> Cost:
     """Plans the model for the board, as `gen plan --board` does."""
     try:
-        planned = build.plan_model(model, board, build.Options())
+        planned = build.plan_model(model, board, Options())
     except ShoehornError as refusal:
         return Cost(0, 0, None, str(refusal))
     figures = planned.report["plan"]

@@ -16,16 +16,14 @@ from shoehorn_mcu.estimate.ram import ram
 from shoehorn_mcu.firmware import advice
 from shoehorn_mcu.firmware.build import (
     Model,
-    Options,
     Planned,
     Prepared,
-    capacity_of,
-    flash_limit,
     machine_for,
     plan_prepared,
     prepare,
 )
 from shoehorn_mcu.firmware.report import Json, timeless
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine.targets import Board, Machine
 from shoehorn_mcu.passes.float_mode import FloatMode, NoFloatSums
 from shoehorn_mcu.planner import DoesNotFit, Goal
@@ -44,6 +42,27 @@ class SameName(ShoehornError):
     """Two models of one firmware would have the same C names."""
 
     kind = "same-name"
+
+
+class SomeDoNotFit(DoesNotFit):
+    """Some of several models have no plan; the figures are those of the one that needs the most."""
+
+    def __init__(self, models: Sequence[DoesNotFit]) -> None:
+        most = max(models, key=lambda each: each.needed_bytes)
+        super().__init__("; and ".join(map(str, models)), most.needed_bytes, most.available_bytes)
+        self.models = tuple(models)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        return tuple(line for each in self.models for line in each.lines)
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {
+            "needed_bytes": self.needed_bytes,
+            "available_bytes": self.available_bytes,
+            "models": [each.facts for each in self.models],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +144,7 @@ def firmware_of_several(
     arena_bytes = max(start + size for start, size in zip(starts, sizes, strict=True))
     code = flash.code_of_several([flash.features(each.unit) for each in made], board.spec.cpu)
     needed = flash.Flash(sum(each.constants.bytes for each in made), code)
-    limit = flash_limit(board, ready[0].options)
+    limit = ready[0].limits.flash_bytes
     if limit is not None and needed.surely_exceeds(limit):
         constants = {each.unit.name: each.constants.bytes for each in made}
         raise advice.flash_refusal_of_several(constants, board, arena_bytes, needed)
@@ -200,7 +219,7 @@ class _Plans:
         Where the plans that each model would get alone are not, each model gets what the plans before it and the
         smallest ones of those behind it leave.
         """
-        limit = capacity_of(self._board, self._ready[0].options)
+        limit = self._ready[0].limits.capacity_bytes
         found = self.one_at_a_time()
         if limit is None or sum(_aligned(each.unit.plan.arena_bytes) for each in found) <= limit:
             return found
@@ -231,8 +250,7 @@ class _Plans:
             except DoesNotFit as refusal:
                 refusals.append(refusal)
         if refusals:
-            most = max(refusals, key=lambda each: each.needed_bytes)
-            raise DoesNotFit("; and ".join(map(str, refusals)), most.needed_bytes, most.available_bytes)
+            raise SomeDoNotFit(refusals)
         return found
 
     def _one(self, i: int, change: Mapping[str, object]) -> Planned:

@@ -28,7 +28,7 @@ class Goal(Enum):
 
 
 class DoesNotFit(MemoryTooSmall):
-    """No plan within the capacity was found; the message names the peak step and the tensors alive there."""
+    """No plan within the capacity was found; `peak` names the peak step and the tensors alive there."""
 
 
 class PlanFault(ShoehornError):
@@ -92,7 +92,7 @@ def make_plan(
     plan = _Search(problem, goal, candidates, weighing, keep_rows).run()
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
-        raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
+        raise _refusal(candidates, plan, capacity)
     return plan if scope.unchecked else checked(candidates.applied(plan), plan)
 
 
@@ -205,8 +205,8 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
 
 
-def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
-    """The message of a refusal: the bytes needed, and the tensors alive at the peak, largest first."""
+def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> DoesNotFit:
+    """The refusal: the bytes needed, and the tensors alive at the peak, largest first."""
     problem = candidates.applied(plan)
     peak = fullest_step(problem, plan.steps)
     named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
@@ -226,9 +226,11 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
         needed, kind = f"at least {candidates.bound:,} bytes ({plan.arena_bytes:,} in the best plan found)", _OF_GROUPS
     else:
         needed = f"{plan.arena_bytes:,} bytes in the best plan found (lower bound {bound:,})"
-    return (
-        f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}; "
-        f"the peak is {step}, where these are alive: {named}"
+    return DoesNotFit(
+        f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}",
+        plan.arena_bytes,
+        capacity,
+        peak=f"the peak is {step}, where these are alive: {named}",
     )
 
 

@@ -28,8 +28,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-import _cffi_backend
-
 from shoehorn_mcu_host.base.children import environment
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.base.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_ALLOWED, why_foreign
@@ -38,6 +36,8 @@ from shoehorn_mcu_host.base.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_
 _FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", *SHARED_FLAGS, "-fno-sanitize=all")
 _TIMEOUT_SECONDS = 300
 _Used = TypeVar("_Used")
+KEPT = "shoehorn"
+"""The name of the cache folder that is there for later processes too."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
     The header is C that cffi can read once `#` lines are dropped; its includes are in the files' own folders.
     HostError: no compiler here can compile them.
     """
+
+    import _cffi_backend  # here: `gen doctor` runs without it
 
     def opened(path: Path) -> Library:
         ffi = _interface(path.with_name(f"{path.stem}_{_cffi_backend.__version__}.py"), header)
@@ -121,7 +123,7 @@ def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The specification of XDG_CACHE_HOME demands that a relative path is ignored.
     try:
-        folder = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "shoehorn"
+        folder = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / KEPT
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if fault := why_foreign(folder):
             raise HostError(

@@ -23,6 +23,11 @@ class ShoehornError(Exception):
         """Further fields of the error in `--json`, such as figures and lists; JSON values only."""
         return {}
 
+    @property
+    def lines(self) -> Sequence[str]:
+        """The message for a terminal, in as many lines as it has parts; the first one stands alone."""
+        return (str(self),)
+
     def details(self, whole: bool) -> Sequence[str]:
         """Lines printed below the message: at most a screen, or with `-v` (`whole`) all of them."""
         return ()
@@ -41,18 +46,31 @@ def _made_again(kind: type[ShoehornError], args: tuple[object, ...], state: dict
 
 
 class MemoryTooSmall(ShoehornError):
-    """Something needs more bytes than a memory has, or than the user allows."""
+    """Something needs more bytes than a memory has, or than the user allows.
+
+    `need` says what and how much, `peak` where that is, `cures` are what would help. The message is all of them.
+    """
 
     kind: ClassVar[str] = "does-not-fit"
 
-    def __init__(self, message: str, needed_bytes: int, available_bytes: int) -> None:
-        super().__init__(message)
+    def __init__(
+        self, need: str, needed_bytes: int, available_bytes: int, *, peak: str = "", cures: Sequence[str] = ()
+    ) -> None:
+        super().__init__("; ".join(filter(None, (need, peak, *cures))))
+        self.need = need
         self.needed_bytes = needed_bytes
         self.available_bytes = available_bytes
+        self.peak = peak
+        self.cures = tuple(cures)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        return tuple(filter(None, (self.need, self.peak, "; ".join(self.cures))))
 
     @property
     def facts(self) -> Mapping[str, object]:
-        return {"needed_bytes": self.needed_bytes, "available_bytes": self.available_bytes}
+        found = {"needed_bytes": self.needed_bytes, "available_bytes": self.available_bytes}
+        return {**found, "need": self.need, "peak": self.peak, "cures": list(self.cures)}
 
 
 class HostError(ShoehornError):

@@ -24,12 +24,16 @@ if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
+    import grp
 
 SHARED_FLAGS = ("-shared",) if sys.platform == "win32" else ("-fPIC", "-shared")
 """Flags for a C compiler that builds a shared library on this system."""
 MATH_LIBRARY = () if sys.platform == "win32" else ("-lm",)
 UNDEFINED_ALLOWED = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
 """Flags for a library whose references to Python's functions are resolved when it is loaded."""
+
+EMULATORS = {"qemu-system-arm": "qemu-system-arm", "qemu-system-aarch64": "qemu-system-arm"}
+"""Each emulator, and the package of Debian that brings it."""
 
 
 def require_native() -> None:
@@ -93,6 +97,21 @@ def why_foreign(path: Path) -> str | None:
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "other users may write there"
     return None
+
+
+def serial_ports() -> tuple[Sequence[str], Sequence[str], str]:
+    """Ports that may lead to a board, those of them that this user may not open, and the group of those or "".
+
+    Built-in ports are looked at where no other is plugged in. Windows has no files for ports.
+    """
+    plugged = [path for name in ("ttyUSB*", "ttyACM*", "cu.usb*") for path in Path("/dev").glob(name)]
+    ports = sorted(plugged or Path("/dev").glob("ttyS[0-3]"))
+    closed = [path for path in ports if not os.access(path, os.R_OK | os.W_OK)]
+    group = ""
+    if closed and sys.platform != "win32":
+        with contextlib.suppress(OSError, KeyError):
+            group = grp.getgrgid(closed[0].stat().st_gid).gr_name
+    return [str(path) for path in ports], [str(path) for path in closed], group
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.board.ports import text_of
 from shoehorn_mcu_host.folder.project import Project
 
-_PACKAGES = {"qemu-system-aarch64": "qemu-system-arm"}  # the Debian package of a program, where its name differs
 _START_SECONDS = 20.0
 
 
@@ -34,7 +33,7 @@ class Machine:
 
 def _start(command: list[str], handed_over: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
     if shutil.which(command[0]) is None:
-        package = _PACKAGES.get(command[0], command[0])
+        package = system.EMULATORS.get(command[0], command[0])
         raise HostError(f"{command[0]} is not installed; on Debian `apt-get install {package}` brings it")
     return system.start(command, handed_over)
 

@@ -135,9 +135,10 @@ def _refuse_overflow(project: Project, log: str) -> None:
             words = {"flash": "flash", "ram": "SRAM"}.get(memory["kind"], name)
             raise TooLarge(
                 f"{project.folder}: the firmware is {over[name]:,} bytes too large for the {words} of "
-                f"{project.board_id} ({memory['bytes']:,} bytes); {_CURES[memory['kind']]}",
+                f"{project.board_id} ({memory['bytes']:,} bytes)",
                 memory["bytes"] + over[name],
                 memory["bytes"],
+                cures=(_CURES[memory["kind"]],),
             )
 
 

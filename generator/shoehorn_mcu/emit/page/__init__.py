@@ -14,6 +14,7 @@ from shoehorn_mcu.emit.page.curve import Dot, pareto
 from shoehorn_mcu.emit.page.data import as_data
 from shoehorn_mcu.emit.page.graph import drawing, items_of
 from shoehorn_mcu.emit.page.picture import picture
+from shoehorn_mcu.emit.page.sentence import sentence
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.schedule.predict import ruler, unit_of
 
@@ -46,6 +47,7 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
     where = f"{unit.name} on {board['id']}" if isinstance(board, Mapping) else unit.name
     values = {
         "TITLE": escape(where),
+        "SENTENCE": parts.paragraph(sentence(unit, seen)),
         "FIGURES": parts.figures(report),
         "OPS": parts.ops(unit),
         "GRAPH": drawing(items_of(unit.graph), len(unit.graph.ops)),

@@ -19,7 +19,8 @@ _SLOW = {
     "wide-weights": "Weights of two bytes",
 }
 """Titles, by the kind of what is slow."""
-_NAME = 44  # characters of a name in a table
+_NAME = 44  # characters of a name in a drawing
+_WIDE = 72  # in the table of operators
 
 
 def figures(report: Mapping[str, Any]) -> str:
@@ -48,6 +49,11 @@ def figure_list(rows: Iterable[tuple[str, str, str]]) -> str:
         f"<div><dt>{name}</dt><dd>{prose(text)}</dd><dd class=note>{prose(note)}</dd></div>"
         for name, text, note in rows
     )
+
+
+def paragraph(text: str) -> str:
+    """A sentence at the top of the page."""
+    return f"<p class=lead>{prose(text[:1].upper() + text[1:])}.</p>" if text else ""
 
 
 def prose(text: str) -> str:
@@ -148,7 +154,7 @@ def ops(unit: Unit) -> str:
     total = max(1.0, sum(line.time for line in lines))
     cells = (
         (
-            middle(line.name),
+            middle(line.name, _WIDE),
             line.kernel,
             line.output,
             f"{line.macs:,}",
@@ -159,25 +165,38 @@ def ops(unit: Unit) -> str:
         for line in lines
     )
     head = ("Operator", "Kernel", "Output", "MACs", "Weights, bytes", unit_of(unit.stages).value.capitalize(), "%")
-    return table(head, cells, words=3)
+    return table(head, cells, words=3, bars=True)
 
 
-def table(head: Sequence[str], lines: Iterable[Sequence[str]], words: int = 1) -> str:
-    """A <table>; all but its first `words` columns are figures."""
+def table(head: Sequence[str], lines: Iterable[Sequence[str]], words: int = 1, bars: bool = False) -> str:
+    """A <table>; all but its first `words` columns are figures. With `bars` the last one has bars."""
+    lines = list(lines)
+    most = max((float(line[-1]) for line in lines), default=0.0) if bars else 0.0
 
     def row(tag: str, cells: Sequence[str]) -> str:
-        return "<tr>" + "".join(_cell(tag, cell, i < words) for i, cell in enumerate(cells)) + "</tr>"
+        return "<tr>" + "".join(cell(tag, cells, i) for i in range(len(cells))) + "</tr>"
+
+    def cell(tag: str, cells: Sequence[str], i: int) -> str:
+        kind = " class=word" if i < words else ""
+        if bars and tag == "td" and i == len(cells) - 1:
+            kind = f' style="--share:{float(cells[i]) / (most or 1):.3f}"'
+        return f"<{tag}{kind}>{escape(cells[i])}</{tag}>"
 
     body = "".join(row("td", line) for line in lines)
     return f"<table><thead>{row('th', head)}</thead><tbody>{body}</tbody></table>"
 
 
-def _cell(tag: str, text: str, is_word: bool) -> str:
-    return f"<{tag}{' class=word' if is_word else ''}>{escape(text)}</{tag}>"
-
-
 def passes(report: Mapping[str, Any]) -> str:
-    """How each pass changed operators and MACs."""
+    """How the passes changed operators and MACs; those that changed neither are folded."""
     head = ("Pass", "Operators before", "after", "MACs before", "after")
     keys = ("ops_before", "ops_after", "macs_before", "macs_after")
-    return table(head, [(p["name"], *(f"{p[key]:,}" for key in keys)) for p in report["passes"]])
+    changed = [
+        p for p in report["passes"] if any(p[f"{what}_before"] != p[f"{what}_after"] for what in ("ops", "macs"))
+    ]
+    others = [p["name"] for p in report["passes"] if p not in changed]
+    shown = table(head, [(p["name"], *(f"{p[key]:,}" for key in keys)) for p in changed]) if changed else ""
+    if not others:
+        return shown
+    count = f"{len(others)} passes" if len(others) != 1 else "1 pass"
+    title = f"{count} left the numbers of operators and MACs as they were"
+    return f"{shown}<details><summary>{title}</summary>{escape(', '.join(others))}</details>"
