@@ -46,7 +46,7 @@ DEPEND_ON_M0 = {
     **dict.fromkeys(("conv2d_s8_nibbles", "dense_s8_nibbles"), _CLAMPS),
     **dict.fromkeys(("average_pool2d_s8_c", "mean_s8_c", "resize_bilinear_s8_c"), _CLAMPS),
     **dict.fromkeys(("quantize_f32_8_c", "dequantize_8_f32_c", "add_f32_c", "softmax_f32_c"), _FLOATS),
-    **dict.fromkeys(("conv2d_f32_c", "conv2d_f32_lanes_4x4", "conv2d_f32_lanes_8x4"), _FLOATS),
+    **dict.fromkeys(("conv2d_f32_c", "conv2d_f32_lanes_o4_p4", "conv2d_f32_lanes_o8_p4"), _FLOATS),
     **dict.fromkeys(("depthwise_conv2d_f32_c", "dense_f32_c"), _FLOATS),
     **dict.fromkeys(("average_pool2d_f32_c", "max_pool2d_f32_c", "mean_f32_c"), _FLOATS),
     **dict.fromkeys(("sum_pool_f32_c", "sum_dense_f32_c", "average_sums_f32_c"), _FLOATS),

@@ -127,20 +127,20 @@ def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
 @pytest.mark.parametrize(
     ("node", "tiles"),
     [
-        (conv(96, 1, 1), {"4x2x144": 0, "4x3x144": 0}),
-        (conv(97, 1, 1), {"4x2x144": 0, "4x3x288": 0}),
-        (conv(144, 1, 1), {"4x2x144": 0, "4x3x288": 0}),
-        (conv(145, 1, 1), {"4x2x288": 0, "4x3x288": 0}),
-        (conv(192, 1, 1), {"4x2x288": 0, "4x3x288": 0}),
-        (conv(193, 1, 1), {"4x2x288": 0}),
-        (conv(144, 1, 1, row=1), {"4x2x144": 0}),
-        (conv(288, 1, 1), {"4x2x288": 0}),
-        (conv(289, 1, 1), {"4x2": 4 * 292, "4x1x288": 0}),
-        (conv(576, 1, 1), {"4x2": 4 * 576, "4x1x288": 0}),
-        (conv(577, 1, 1), {"4x2": 4 * 580}),
-        (conv(5, 4, 4), {"4x2x25x144": 0}),  # a copied window
-        (conv(6, 5, 5), {"4x2x25x288": 0}),  # 25 runs of 6, filled up to 8
-        (conv(65, 3, 3), {"4x2x25": 4 * 9 * 68}),
+        (conv(96, 1, 1), {"o4_p2_e144": 0, "o4_p3_e144": 0}),
+        (conv(97, 1, 1), {"o4_p2_e144": 0, "o4_p3_e288": 0}),
+        (conv(144, 1, 1), {"o4_p2_e144": 0, "o4_p3_e288": 0}),
+        (conv(145, 1, 1), {"o4_p2_e288": 0, "o4_p3_e288": 0}),
+        (conv(192, 1, 1), {"o4_p2_e288": 0, "o4_p3_e288": 0}),
+        (conv(193, 1, 1), {"o4_p2_e288": 0}),
+        (conv(144, 1, 1, row=1), {"o4_p2_e144": 0}),
+        (conv(288, 1, 1), {"o4_p2_e288": 0}),
+        (conv(289, 1, 1), {"o4_p2": 4 * 292, "o4_p1_e288": 0}),
+        (conv(576, 1, 1), {"o4_p2": 4 * 576, "o4_p1_e288": 0}),
+        (conv(577, 1, 1), {"o4_p2": 4 * 580}),
+        (conv(5, 4, 4), {"o4_p2_t25_e144": 0}),  # a copied window
+        (conv(6, 5, 5), {"o4_p2_t25_e288": 0}),  # 25 runs of 6, filled up to 8
+        (conv(65, 3, 3), {"o4_p2_t25": 4 * 9 * 68}),
     ],
 )
 def test_large_windows_are_extended_in_scratch_or_one_at_a_time(node: Node, tiles: dict[str, int]) -> None:

@@ -80,7 +80,7 @@ def kernel(of: Scheduled) -> str:
     return of.stages[0].kernel.key
 
 
-SLOWER, FASTER = "conv2d_s8_simd32_4x2x25", "conv2d_s8_simd32_wide_up_4x2x25x10"
+SLOWER, FASTER = "conv2d_s8_simd32_o4_p2_t25", "conv2d_s8_simd32_wide_up_o4_p2_t25_u10"
 
 
 def test_the_smallest_arena_does_not_grow_for_scratch() -> None:

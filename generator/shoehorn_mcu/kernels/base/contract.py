@@ -177,8 +177,25 @@ class Tile:
 
     @property
     def name(self) -> str:
-        """`4x2`; empty for a tile without sizes."""
-        return "x".join(map(str, self.sizes.values()))
+        """`o4_p2`, each size behind its letter; empty for a tile without sizes."""
+        return "_".join(f"{SIZES[name][0]}{size}" for name, size in self.sizes.items())
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """What the parts of its name mean: `o4: output channels at once`."""
+        return tuple(f"{SIZES[name][0]}{size}: {SIZES[name][1]}" for name, size in self.sizes.items())
+
+
+SIZES: Mapping[str, tuple[str, str]] = {
+    "outputs": ("o", "output channels at once"),
+    "pixels": ("p", "pixels at once"),
+    "taps": ("t", "the most runs of a window, or elements of it at once"),
+    "elements": ("e", "words of working memory on the stack"),
+    "up": ("u", "the shift of the one step that rounds"),
+    "held": ("h", "bytes of the ring that holds outputs until inputs below them are read"),
+    "pairs": ("c", "pairs of columns at once"),
+}
+"""The sizes of tiles: the letter of each in the names of instances, and what it counts."""
 
 
 _DIGITS = 8  # hexadecimal ones in the name of a kernel with an op's own arithmetic
@@ -300,7 +317,7 @@ class Instance:
 
     @cached_property
     def key(self) -> str:
-        """`conv2d_s8_simd32_4x2`: its variant and its tile."""
+        """`conv2d_s8_simd32_o4_p2`: its variant and its tile."""
         return self._key(self.tile)
 
     @property
@@ -334,7 +351,8 @@ class Instance:
 
     def text(self, prefix: str, runtime: str) -> str:
         """The C file of the instance; `runtime` is the path from it to runtime_c, "" or with a slash at its end."""
-        defines = [f"#define SH_NAME {self.symbol(prefix)}"]
+        defines = [f"// {line}" for line in self.tile.legend]
+        defines += [f"#define SH_NAME {self.symbol(prefix)}"]
         defines += [f"#define SH_{name.upper()} {size}" for name, size in self.tile.sizes.items()]
         defines += [f"#define {macro}" for macro in (*self.variant.defines, *self.written)]
         if self.variant.isa is Isa.SIMD32:  # functions of which a library needs one each
