@@ -125,8 +125,9 @@ def _as_it_is(node: Node) -> Node:
 class Contract(Generic[OpT]):
     """The header `runtime_c/kernels/<name>/<name>.h`: a formula, a parameters struct and a function type.
 
-    Its functions, and those of its variants, are written for nodes of `ops`. A plain `Contract` is one of any ops:
-    its functions may be called only for nodes that it covers, which no type says.
+    Its functions, and those of its variants, are written for nodes of `ops`, which mypy holds where a contract is made.
+    A plain `Contract`, as in the catalogue, is one of any ops: its functions are called only for nodes that it covers,
+    which no type says. Methods that take any node are those of a plain one (`self: Contract`).
     """
 
     name: str
@@ -239,12 +240,10 @@ class Variant(Generic[OpT]):
     same_time: bool = False  # the tiles differ in memory only: they share the costs of the first one
     fixes: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()  # macros that the body is compiled with, besides the tile's
-    written: Callable[[Node[OpT]], tuple[str, ...]] = (
-        _nothing  # such macros with their values, for the op's own arithmetic
-    )
-    pack: Callable[[Node[OpT], Tile], Values] | None = (
-        None  # struct members besides the facts; None: the contract's `plain`
-    )
+    # Such macros with their values, for the op's own arithmetic.
+    written: Callable[[Node[OpT]], tuple[str, ...]] = _nothing
+    # Struct members besides the facts; None: the contract's `plain`.
+    pack: Callable[[Node[OpT], Tile], Values] | None = None
     scratch_bytes: Callable[[Node[OpT], Tile], int] = _no_scratch  # for one core
     pixels_at_once: Callable[[Node[OpT], Tile], int] = _pixels  # of a row, in one pass over the constants
     # The row input that row y of the output may overwrite: each byte is read before it is written.
