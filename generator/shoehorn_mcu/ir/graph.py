@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Generic, Self
+from typing import TYPE_CHECKING, ClassVar, Generic, Self
 from weakref import WeakKeyDictionary
 
 from typing_extensions import TypeIs, TypeVar
@@ -13,6 +13,11 @@ from typing_extensions import TypeIs, TypeVar
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir.facts import Range, Tie
 from shoehorn_mcu.ir.types import Array, Bools, TensorType
+
+if TYPE_CHECKING:
+    from builtins import property as operand  # mypy holds which nodes have it
+else:
+    from functools import cached_property as operand  # kernels ask for operands very often
 
 
 class GraphError(ShoehornError):
@@ -187,24 +192,24 @@ class Node(Generic[OpT]):
     inputs: tuple[Tensor, ...]
     output: Tensor
 
-    @property
+    @operand
     def x(self) -> Tensor:
         """The first operand."""
         return self.inputs[0]
 
-    @property
+    @operand
     def weights(self: Node[Weighted]) -> Tensor:
         return self.inputs[self.op.weights_place]
 
-    @property
+    @operand
     def bias(self: Node[Biased]) -> Tensor:
         return self.inputs[self.op.bias_place]
 
-    @property
+    @operand
     def a(self: Node[Pairwise]) -> Tensor:
         return self.inputs[0]
 
-    @property
+    @operand
     def b(self: Node[Pairwise]) -> Tensor:
         return self.inputs[1]
 
