@@ -10,7 +10,7 @@ BIN := .venv/bin
 RUN := .venv/run.stamp
 DEV := .venv/dev.stamp
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install
-C_FILES = $(shell find generator host_tools runtime_c firmware_templates tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
+C_FILES = $(shell find generator host_tools runtime_c firmware_templates examples tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # $(call distribution,TEST,PACKAGES,WITHOUT): where TEST fails, root installs PACKAGES and others read what to install;
@@ -71,9 +71,10 @@ format: setup-dev
 	@$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
 # The wheel, the sdist, their SBOM and their sums in dist/, of the last commit, built twice and compared (release/release.py).
+# `make release TAG=1` makes the version's tag as well; nothing is pushed.
 .PHONY: release pins
 release: build/release/done.stamp
-	@build/release/bin/python release/release.py
+	@build/release/bin/python release/release.py $(if $(TAG),--tag)
 
 # Writes the hashes of all pinned releases into requirements*.txt, after a change of a pin (release/pins.py).
 pins: | .venv/bin/python

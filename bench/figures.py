@@ -165,10 +165,11 @@ LOOPS_TEXT = (
 LAYERS_TEXT = (
     "## Layers",
     "",
-    "Instructions and cycles per multiply-accumulate (per element of an add) of whole rows, with the row pointers and",
-    "the call. The limit is of the arithmetic of the instruction set, as if all else were free",
-    "(`bench/per_kernel.py` says how it is counted). Prototype: hand-written for this one shape. C: the portable",
-    "kernels that were there first. These two are instructions / cycles. A star marks what is worse than one of them.",
+    "The tables show instructions and cycles per multiply-accumulate (for an add, per element) of whole rows,",
+    "with the row pointers and the call. The *limit* is what the arithmetic alone would take in that",
+    "instruction set (`bench/per_kernel.py` says how it is counted). The *prototype* was written by hand for",
+    "this one shape, and *C* is the first portable kernel; both columns are instructions / cycles. A star",
+    "marks a kernel that is worse than one of them.",
 )
 
 
@@ -188,14 +189,14 @@ def document(
     lines = [
         "# Benchmarks",
         "",
-        "Instructions of one inference of the whole firmware, in QEMU with `-icount shift=0`; cycles as in",
-        "[cycles.md](cycles.md), without flash wait states. Every row was validated: all bytes of all ops are equal to",
-        "TensorFlow Lite Micro's, or with `--float` to the reference's in that mode. Code is what the firmware has in",
-        "flash beside the model's constants. With several cores it is the count of the slowest core",
-        "([cores.md](cores.md)). `make bench` measures all of it.",
+        "The tables show instructions of one inference of the whole firmware, in QEMU with `-icount shift=0`, and",
+        "cycles as in [cycles.md](cycles.md), without flash wait states. Every row was validated: all bytes of",
+        "all ops are equal to TensorFlow Lite Micro's, or with `--float` to the reference's in that mode. *Code*",
+        "is the firmware's flash without the model's constants. With several cores the instructions of the",
+        "slowest core count ([cores.md](cores.md)). `make bench` measures all of this.",
         "",
         "TFLM + CMSIS-NN: instructions of TensorFlow Lite Micro 90b983c with CMSIS-NN 4ab83cc, GCC 12.2 -O2, in the",
-        "same emulator; ratio: these by ours.",
+        "same emulator. The ratio divides them by Shoehorn's.",
         "",
     ]
     for board in TITLES:

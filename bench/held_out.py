@@ -3,8 +3,8 @@
     python -m bench.held_out [--boards ID ...] [--models NAME ...] [--out DIR]
 
 Each model is generated for its fastest plan and for its smallest arena, and timed, by the command `gen`. Results in
-DIR/held_out.json are reused: delete it after a change of kernels or costs. Prints the tables of ARCHITECTURE.md, "Cost
-model", and each plan's errors to stderr.
+DIR/held_out.json are reused: delete it after a change of kernels or costs. Prints the table of
+generator/shoehorn_mcu/kernels/README.md, "Predicted time", and each plan's errors to stderr.
 """
 
 from __future__ import annotations

@@ -1,19 +1,27 @@
 """Makes what is released from the last commit, twice, and checks it; `make release` runs it.
 
-    python release/release.py [FOLDER]      with the packages of requirements-release.txt; FOLDER: dist
+    python release/release.py [FOLDER] [--tag]      with the packages of requirements-release.txt; FOLDER: dist
+
+CHANGELOG.md must have the version with the date of its release.
 
 The wheel and the sdist of two builds, in different folders and at another time zone and hash seed, must be equal
 byte for byte, and so must the wheel that is made of the sdist. The wheel is then installed in a fresh virtual
 environment from requirements.txt with its hashes, and used there. The SBOM lists that environment, in CycloneDX's form.
+
+At the end the command is printed that makes the version's tag; with --tag the tag is made, annotated and not signed.
+Nothing is ever pushed.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import hashlib
 import io
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -85,7 +93,7 @@ def require_equal(what: str, one: Mapping[str, bytes], other: Mapping[str, bytes
 def built(source: Path, epoch: int, kinds: Sequence[str], climate: int = 0) -> Mapping[str, bytes]:
     """The archives of these kinds (`--wheel`, `--sdist`) that are built of a folder, by name.
 
-    Permissions are made alike: setuptools copies them into a wheel.
+    Permissions are made alike, since a builder may copy them into a wheel.
     """
     settings = _CLIMATES[climate]
     for path in source.rglob("*"):
@@ -137,11 +145,48 @@ def with_version(sbom: str, version: str) -> str:
     return json.dumps(found, indent=2) + "\n"
 
 
+def version_in(source: Path) -> str:
+    """The version that the package says it has."""
+    text = (source / "generator" / "shoehorn_mcu" / "base" / "version.py").read_text()
+    found = re.search(r'^__version__ = "(\d+\.\d+\.\d+)"$', text, re.M)
+    if found is None:
+        sys.exit("release: base/version.py: __version__ is not three numbers, such as 1.2.3")
+    return found[1]
+
+
+def require_entry(changelog: str, version: str) -> None:
+    """Ends the release unless the version is the first one of the changelog, with the date of its release."""
+    headings = re.findall(r"^## (.*)$", changelog, re.M)
+    if not headings or not re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", headings[0]):
+        first = f"begins with '{headings[0]}'" if headings else "has no heading of a version"
+        sys.exit(f"release: CHANGELOG.md {first}; the release needs '## {version} (YEAR-MONTH-DAY)'")
+
+
+def tag_command(version: str, root: Path) -> Sequence[str]:
+    """What makes the tag of the last commit; nothing where it has it already. Ends where another commit has it."""
+    name = f"v{version}"
+    if run(["git", "tag", "--list", name], root):
+        tagged, head = (run(["git", "rev-parse", f"{each}^{{commit}}"], root).strip() for each in (name, "HEAD"))
+        if tagged != head:
+            sys.exit(
+                f"release: the tag {name} is of another commit, {tagged[:12]}; raise the version in base/version.py"
+            )
+        return ()
+    return ["git", "tag", "--annotate", "--no-sign", "--message", f"Shoehorn {version}", name]
+
+
 def main() -> None:
-    """Writes the wheel, the sdist, the SBOM and their SHA-256 sums."""
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist").resolve()
+    """Writes the wheel, the sdist, the SBOM and their SHA-256 sums, and prepares the tag."""
+    parser = argparse.ArgumentParser(description="Makes what is released from the last commit.")
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "dist")
+    parser.add_argument("--tag", action="store_true", help="make the version's tag")
+    options = parser.parse_args()
+    target = options.folder.resolve()
     if run(["git", "status", "--porcelain", "--untracked-files=no"], ROOT):
         sys.exit("release: there are changes that are not committed; what is released is the last commit")
+    version = version_in(ROOT)
+    require_entry((ROOT / "CHANGELOG.md").read_text(), version)
+    tag = tag_command(version, ROOT)
     epoch = int(run(["git", "log", "-1", "--format=%ct"], ROOT))
     both = ("--wheel", "--sdist")
     with tempfile.TemporaryDirectory(prefix="release-") as name:
@@ -163,12 +208,20 @@ def main() -> None:
         command = [sys.executable, "-m", "cyclonedx_py", "environment", *form, "--mc-type", "application"]
         command += ["--pyproject", ROOT / "pyproject.toml", "--output-file", target / sbom, python]
         run(command, folder)
-        version = wheel.name.split("-")[1]
+        if wheel.name.split("-")[1] != version:
+            sys.exit(f"release: the wheel is {wheel.name}, not of version {version}")
         (target / sbom).write_text(with_version((target / sbom).read_text(), version))
     names = (*made, sbom)
     sums = "".join(f"{hashlib.sha256((target / each).read_bytes()).hexdigest()}  {each}\n" for each in names)
     (target / "SHA256SUMS").write_text(sums)
-    print(f"release: two builds are equal; in {target}:\n{sums}", end="")
+    print(f"release: two builds of {version} are equal; in {target}:\n{sums}", end="")
+    if tag and options.tag:
+        run(tag, ROOT)
+        print(f"release: made the tag v{version}; it was not pushed")
+    elif tag:
+        print(f"release: the tag is not made; {shlex.join(tag)}")
+    else:
+        print(f"release: the last commit has the tag v{version}")
 
 
 if __name__ == "__main__":

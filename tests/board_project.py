@@ -31,7 +31,7 @@ def _config(target: Board) -> str:
 
 
 def write_hello(folder: Path, board_id: str) -> Path:
-    """Writes the folder for one board, laid out as ARCHITECTURE.md says."""
+    """Writes the folder for one board, laid out as docs/folder-format.md says."""
     target = board(board_id)
     values = _values(target)
     shutil.copytree(FIRMWARE_TEMPLATES / "platform", folder / "platform", ignore=shutil.ignore_patterns("__pycache__"))

@@ -71,7 +71,8 @@ def _option(option: click.Option) -> str:
 
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=f"gen {name}")
+    # A command keeps the help option of the first context that asks for it, so that must be the one of `gen`.
+    context = click.Context(command, info_name=f"gen {name}", **group.context_settings)
     pieces = " ".join(command.collect_usage_pieces(context))
     yield f"\n## gen {name}\n"
     yield f"```text\ngen {name} {pieces}\n```\n"

@@ -13,6 +13,7 @@ import pytest
 from compilers import HOST
 from conftest import Gen
 from doc_code import ROOT, c_blocks
+from test_package import tracked
 
 import shoehorn_mcu.cli.group
 from shoehorn_mcu.base.paths import MODELS
@@ -21,7 +22,11 @@ from tests import docs_commands
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 EACH = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-MOST_WORDS = 30  # of a sentence
+DOCUMENTS = tuple(path for path in tracked() if path.suffix == ".md")
+READ = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+BESIDE_CODE = tuple(path for path in DOCUMENTS if path.name in ("ARCHITECTURE.md", "README.md") and path not in PAGES)
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+MOST_LINES = 250  # of the map of the code: what is longer lies beside the code
 
 
 def commands(page: Path) -> list[tuple[str, str]]:
@@ -69,8 +74,8 @@ def test_the_readme_shows_what_the_demo_prints_of_its_plan(gen: Gen, tmp_path: P
     printed = gen("firmware", "--board", "rpi-zero", "--out", tmp_path / "demo").stdout
     printed = printed.replace(str(tmp_path / "demo"), "build/demo")
 
-    lines = [line for line in shown.splitlines() if re.match(r"arena |\d+ steps|wrote ", line)]
-    assert len(lines) == 3
+    lines = [line for line in shown.splitlines() if re.match(r"all |arena |\d+ steps|wrote ", line)]
+    assert len(lines) == 4
     said = [re.escape(line).replace(r"\.\.\.", ".*") for line in lines]
     assert [line for line in said if not re.search(f"^{line}$", printed, re.M)] == []
 
@@ -112,31 +117,63 @@ def hertz(hz: int | None) -> str:
     return f"{hz / 1e9:g} GHz" if hz >= 1e9 else f"{hz / 1e6:g} MHz"
 
 
-@EACH
-def test_a_link_to_a_file_leads_somewhere(page: Path):
-    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
-    broken = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+@READ
+def test_a_link_leads_to_a_file_and_to_a_heading_of_it(document: Path):
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        name, _, anchor = target.partition("#")
+        other = document.parent / name if name else document
+        if "://" in target or (other.exists() and (not anchor or anchor in anchors(other))):
+            continue
+        broken.append(target)
 
     assert broken == []
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of the paragraphs and lists of a page: no code, no tables, no headings."""
-    text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
-    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text)
-    prose = [" ".join(block.split()) for block in blocks if not re.match(r"\s*[|#!]", block)]
-    return [sentence for block in prose for sentence in re.split(r"(?<=[.:;?!])\s+", block) if sentence]
+def anchors(page: Path) -> set[str]:
+    """What a link may name of a page: its headings as GitHub writes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-PROSE = [page for page in PAGES if page != docs_commands.PAGE]
+def test_the_index_lists_every_page_once():
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    linked = re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "README.md").read_text())
+
+    assert sorted(linked) == sorted(pages)
 
 
-@pytest.mark.parametrize("page", PROSE, ids=lambda path: path.name)
-def test_no_sentence_is_long(page: Path):
-    long = [sentence for sentence in sentences(page.read_text()) if len(sentence.split()) > MOST_WORDS]
+def test_a_picture_shows_the_bytes_that_its_caption_names():
+    page = (ROOT / "docs" / "how-it-works.md").read_text()
+    named = re.findall(r"!\[(.*?)\]\((how-[a-z]+\.svg)\)", page)
 
-    assert long == []
+    assert len(named) == 3
+    for caption, name in named:
+        drawn = re.findall(r">([\d,]+) bytes", (ROOT / "docs" / name).read_text())
+        assert [each for each in re.findall(r"\d[\d,]+\d", caption) if each not in drawn] == []
+
+
+def test_the_map_of_the_code_is_short():
+    assert len(ARCHITECTURE.read_text().splitlines()) <= MOST_LINES
+
+
+def test_each_invariant_names_a_test_that_there_is():
+    named = re.findall(r"`(tests/\w+\.py)::(\w+)`", ARCHITECTURE.read_text())
+
+    assert len(named) >= 12
+    assert [f"{file}::{name}" for file, name in named if f"\ndef {name}(" not in (ROOT / file).read_text()] == []
+
+
+@pytest.mark.parametrize("document", BESIDE_CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_about_code_names_files_that_there_are(document: Path):
+    """Paths with a folder: a name alone may be that of a file that is written."""
+    named = set(re.findall(r"`((?:[\w.]+/)+\w+\.(?:py|c|h|inc|json|md))`", document.read_text()))
+    files = {f"/{path.relative_to(ROOT).as_posix()}" for path in tracked()}
+    written = ("sh/", "reference/", "src/")  # folders of written ones
+
+    assert [
+        each for each in named if not each.startswith(written) and not any(f.endswith(f"/{each}") for f in files)
+    ] == []
 
 
 STATEMENTS = """#include "kws.h"

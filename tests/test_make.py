@@ -15,9 +15,7 @@ COREUTILS = ("sh", "env", "rm", "touch", "mkdir", "find", "sort", "echo", "cat",
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
     """A folder with the Makefile and a `bin` that is the whole PATH: no QEMU, no Python, and not root."""
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    shutil.copy(ROOT / "requirements.txt", tmp_path)
-    for name in ("pyproject.toml", "setup.py"):
+    for name in ("Makefile", "requirements.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "bin").mkdir()
     for name in COREUTILS:

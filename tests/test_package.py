@@ -231,6 +231,32 @@ def test_an_sbom_names_the_version_that_it_is_about():
     assert made == {"metadata": {"component": about}}
 
 
+def test_a_release_has_its_version_and_date_in_the_changelog():
+    release.require_entry("# Changelog\n\n## 1.2.3 (2026-01-31)\n\n## 1.2.2 (2025-01-01)\n", "1.2.3")
+
+    for text in ("## Unreleased\n\n## 1.2.3 (2026-01-31)\n", "## 1.2.3\n", "## 1.2.30 (2026-01-31)\n", "nothing\n"):
+        with pytest.raises(SystemExit, match=r"release: CHANGELOG\.md .*; the release needs '## 1\.2\.3 \("):
+            release.require_entry(text, "1.2.3")
+
+
+def test_a_tag_is_made_once_and_never_moved(tmp_path: Path):
+    def git(*words: str) -> str:
+        made = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *words]
+        return subprocess.run(made, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "--message", "one")
+    command = release.tag_command("1.2.3", tmp_path)
+    assert command[:2] == ["git", "tag"] and "push" not in command
+    git(*command[1:])
+
+    assert git("tag", "--list", "--format=%(objecttype) %(subject)") == "tag Shoehorn 1.2.3\n"
+    assert release.tag_command("1.2.3", tmp_path) == ()
+    git("commit", "-q", "--allow-empty", "--message", "two")
+    with pytest.raises(SystemExit, match=r"the tag v1\.2\.3 is of another commit"):
+        release.tag_command("1.2.3", tmp_path)
+
+
 def test_builds_that_differ_end_a_release_with_the_names_of_files(tmp_path: Path):
     one, other = (archive(tmp_path, 10**9, mode) for mode in (0o644, 0o755))
 

@@ -37,7 +37,6 @@ PACKAGES = {
     "pyserial": "Talks to boards.",
     "rich": "Prints tables.",
     "scons": "Builds firmware within PlatformIO, which downloads no copy of its own.",
-    "setuptools": "Builds the reference kernels that `gen validate` compares with.",
     "tflite": "Reads .tflite models.",
     "ziglang": "Compiles firmware for every board, and the planner where there is no other C compiler.",
 }

@@ -37,7 +37,6 @@ typedef struct {
     int32_t outputs;
     int32_t step; // from a pixel of y to the next
     int8_t *y;
-    int32_t pushed[2]; // not used: adds the assembly's push to the reported stack frame
 } sh_pass;
 
 // SECOND(text) is text in a pass over two pixels and nothing in one over a single pixel; LAST loads

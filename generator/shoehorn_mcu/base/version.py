@@ -1,3 +1,3 @@
 """The version of Shoehorn, which written folders and `gen --version` name."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -41,7 +41,10 @@ board_options = together(
 """The options that say where the board is."""
 
 model_option = click.option(
-    "--model", "name", metavar="NAME", help="This model of a firmware with several. Default: each in turn."
+    "--model",
+    "name",
+    metavar="NAME",
+    help="In a firmware with several models, take only this one. Default: each in turn.",
 )
 
 
@@ -88,7 +91,11 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @click.command()
 @folder_argument
-@click.option("--port", metavar="P", help="Probe's id, or where the board's drive or boot partition is mounted.")
+@click.option(
+    "--port",
+    metavar="P",
+    help="The debug probe's id, or the place where the board's drive or boot partition is mounted.",
+)
 @click.option("--mount", metavar="PATH", help="Where the board's drive or boot partition is mounted.")
 @click.option("--dry-run", is_flag=True, help="Print the exact commands and run none.")
 @output_options

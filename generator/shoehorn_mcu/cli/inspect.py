@@ -28,16 +28,16 @@ _KINDS = ("kind", "ops", "MACs", "weights", "cannot run")
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write a page with all of it, and the graph drawn.",
+    help="Write a page with all of this and a drawing of the graph.",
 )
 @output_options
 def inspect(model: Path, shapes: Mapping[str, tuple[int, ...]], html: Path | None, as_json: bool) -> None:
     """Shows what is in MODEL, whether it can run or not: its ops, one by one and by kind, and what stops it.
 
-    Of a model that can run these are the ops as imported, by the names of Shoehorn's ops; of another one those of the
-    file. `scales` is the number of its weights' scales, `weights` the bytes of its constants, `activations` the bytes
-    in memory while it runs, with whole tensors and in the file's order: `gen plan` needs less. `?` is not known: ops
-    behind one that cannot run are not always looked at.
+    If the model can run, the table has the ops as imported, with Shoehorn's names; else it has the ops of the file.
+    `scales` is the number of an op's weight scales, `weights` the bytes of its constants, and `activations` the bytes
+    in memory while it runs, with whole tensors and in the file's order; `gen plan` needs less. `?` means that a value
+    is not known, because ops after one that cannot run are not always examined.
     """
     found = inspect_file(model, shapes)
     if html is not None:

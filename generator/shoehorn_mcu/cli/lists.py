@@ -109,9 +109,9 @@ def _hertz(hz: int) -> str:
 @click.command()
 @json_option
 def ops(as_json: bool) -> None:
-    """Lists the ops that a model may use, and the instruction sets that there are kernels for, by element type.
+    """Lists the ops that a model may use, and for which instruction sets they have kernels, by element type.
 
-    Ops have the names of their format. Cells have the first letters of the instruction sets.
+    Ops have the names of their format. A cell has the first letters of the instruction sets.
     """
     from shoehorn_mcu.importers import IMPORTERS, Kind
     from shoehorn_mcu.inspect.op_table import table

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     "data",
     type=click.Path(path_type=Path),
     metavar="X.npz|FOLDER",
-    help="Quantise a float32 model with these samples first, as `gen quantize` does by default.",
+    help="First quantise a float32 model with these samples, as `gen quantize` does.",
 )
 @grouped(
     Group.SEVERAL,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     "streamed",
     multiple=True,
     metavar="NAME",
-    help="Accept the input of this one of several models row by row, as --stream-input does of all. Repeatable.",
+    help="Of several models, stream the input of this one, as --stream-input does for all. Repeatable.",
 )
 @writing_options
 @click.argument("more", nargs=-1, type=click.Path(path_type=Path), metavar="[MODEL3]...")
@@ -223,7 +223,7 @@ def plan(
     capacity: int | None,
     as_json: bool,
 ) -> None:
-    """Plans the memory of MODEL and writes no firmware; without --board, with the portable kernels."""
+    """Plans the memory of MODEL and writes no firmware. Without --board the plan has portable kernels."""
     if graph is None and (budget is not None or seconds is not None or fixed_order):
         raise click.UsageError("--budget, --seconds and --fixed-order belong to `gen remat`; for a model use --sram")
     if buffers is None and capacity is not None:

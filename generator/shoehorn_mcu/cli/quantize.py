@@ -33,38 +33,38 @@ _MOST_TENSORS = 12  # lines of the table without -v
     type=click.Choice([method.value for method in Method]),
     default=Method.MINMAX.value,
     show_default=True,
-    help="How the ranges of activations are found: of all values, by entropy, of 99.999 %, by squared errors.",
+    help="How the range of an activation is found: all values, least entropy, 99.999 % of values, least squared error.",
 )
 @click.option(
     "--bits",
     type=click.Choice([bits.value for bits in Bits]),
     default=Bits.EIGHT.value,
     show_default=True,
-    help="Bits of activations and weights; 16x8: activations have 16, weights 8; 4w: weights have 4, activations 8.",
+    help="Bits. 8: activations and weights have 8; 16x8: activations 16, weights 8; 4w: activations 8, weights 4.",
 )
 @click.option(
     "--keep-float",
     multiple=True,
     metavar="OP",
-    help="Compute this op in float32: its name, or that of the tensor that it writes; repeatable.",
+    help="Compute this op in float32; name it, or the tensor that it writes. Repeatable.",
 )
 @click.option(
     "--keep-int16",
     multiple=True,
     metavar="OP",
-    help="Round the result of this op, or this input, to 16 bits: a name as with --keep-float; repeatable.",
+    help="Round the result of this op, or this input, to 16 bits. Named as with --keep-float; repeatable.",
 )
 @click.option(
     "--board",
     "board_id",
     metavar="BOARD",
-    help="Also plan for this board, and tell what ops in more bits cost in SRAM and time there.",
+    help="Also plan for this board, and say what ops with more bits would cost there in SRAM and time.",
 )
 @click.option(
     "--labels",
     type=click.Path(path_type=Path),
     metavar="Y",
-    help="The class of each sample, .npy or .npz: measures top-1 accuracy before and after.",
+    help="The class of each sample, .npy or .npz; top-1 accuracy is then measured before and after.",
 )
 @shape_option
 @click.option(

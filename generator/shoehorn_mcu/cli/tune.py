@@ -70,8 +70,8 @@ def tune(
 ) -> None:
     """Measures the kernels that can compute each layer of DIR on the board, and writes a file for --tuning.
 
-    The board runs images of its own: each is built and flashed once and has many candidates. What was measured is
-    kept after each image, so a run that was interrupted goes on where it stopped.
+    Candidates are measured in images of their own. Each image holds many candidates, and is built and flashed once. The
+    file is saved after each image, so an interrupted run goes on where it stopped.
     """
     project = Project.open(folder)
     project.check_intact(graph_file.NAME, graph_file.CONSTANTS)

@@ -60,34 +60,34 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
     "--pixels",
     type=(float, float),
     metavar="BLACK WHITE",
-    help="Values that the model takes for black and white pixels. Default: as its quantisation says.",
+    help="Values that the model takes for black and white pixels. Default: what its quantisation suggests.",
 )
-@click.option("--quantize", is_flag=True, help="Arrays of floats in X.npz are real values: quantise them.")
+@click.option("--quantize", is_flag=True, help="Quantise float arrays of X.npz, which are then real values.")
 @click.option("--count", type=click.IntRange(min=1), help=f"Number of random vectors.  [default: {_COUNT}]")
 @click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {SEED}]")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Z.npz", help="Write the board's outputs here.")
 @click.option(
     "--against",
     type=click.Choice(tuple(RUNTIMES)),
-    help="Run the model's file in its own runtime as well, on the same vectors, and compare the outputs.",
+    help="Also run the model's file in this runtime, on the same vectors, and compare the outputs.",
 )
 @click.option(
     "--source",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The model's file, for --against. Default: the one of its name here or beside DIR.",
+    help="The model's file, for --against. Default: the file of that name in this folder or beside DIR.",
 )
 @click.option(
     "--expect",
     type=click.Path(path_type=Path),
     metavar="Z.npz",
-    help="Compare the outputs with these, which belong to --inputs: an array per output.",
+    help="Compare the outputs with those in this file: an array per output, for the vectors of --inputs.",
 )
 @click.option(
     "--tolerance",
     callback=allowed,
     metavar="STEPS|PERCENT",
-    help="Largest difference for --against and --expect: steps, such as 1, or of the largest value, such as 0.1%.",
+    help="Largest difference that --against and --expect allow: steps, such as 1, or percent of the largest value.",
 )
 @output_options
 @click.pass_context
@@ -112,20 +112,20 @@ def validate(
 ) -> None:
     """Compares the board with the reference, byte for byte and op by op.
 
-    Names, shapes and types in X.npz and Z.npz are those of the model's file, NCHW for ONNX, whatever the firmware has.
-    Values are stored values: int8 for an int8 model. Random vectors cover all stored values; random float32 inputs are
-    uniform over the real values of the first quantised tensor.
+    X.npz and Z.npz have names, shapes and types as the model's file does (NCHW for ONNX), even if the firmware has
+    another order. Values are stored values: int8 for an int8 model. Random vectors cover all stored values; random
+    float32 inputs are uniform over the real values of the first quantised tensor.
 
-    With labels it prints how often the board decides for the right class, beside the reference, and which classes are
-    confused. Labels may also be in X.npz, as the array `labels` or `y`; a folder of samples has a folder per class.
-    Images are resized to the model's size and need Pillow. WAV files are mono, 16 bits, and padded with silence; if the
-    model keeps states, it takes each file piece by piece, and its last decision counts.
+    With labels the command prints how often the board and the reference decide for the right class, and which classes
+    are confused. Labels may also be in X.npz, as the array `labels` or `y`; a folder of samples has a folder per class.
+    Images are resized to the model's size, which needs Pillow. WAV files are mono with 16 bits, and are padded with
+    silence. A model with states takes each file piece by piece, and its last decision counts.
 
-    The reference shares the importer with the firmware, so it does not notice a wrong import. Run --against once
-    for each model to notice it: `tflite` is LiteRT with its reference kernels, `tflite-optimized` with those of a
-    phone, which are shown but not judged. The SHA-256 of the model's file must be that of the import. The exit code
-    is 1 where an output is further from the runtime's than docs/why-numbers-differ.md says for it, or than
-    --tolerance.
+    The reference and the firmware share the importer, so a wrong import would go unnoticed. Run --against once for
+    each model to notice it. `tflite` is LiteRT with its reference kernels. `tflite-optimized` is LiteRT with the
+    kernels of a phone, whose differences are shown but not judged. The SHA-256 of the model's file must be that of the
+    import. The exit code is 1 if an output differs by more than docs/why-numbers-differ.md allows for the runtime, or
+    by more than --tolerance.
     """
     if inputs and (count is not None or seed is not None):
         raise click.UsageError("--inputs excludes --count and --seed")

@@ -174,7 +174,7 @@ class Unit:
         return [(f"{kind}_{i}" if i else kind, t) for group in named for i, (kind, t) in enumerate(group)]
 
     def whole_ends(self) -> list[tuple[str, str]]:
-        """Those that have an accessor: rows of a streamed input are pushed, those of a streamed output handed out."""
+        """Inputs and outputs with an accessor: rows of streamed inputs are pushed, of streamed outputs handed out."""
         by_rows = {("input", self.streamed), ("output", self.handed_out)}
         return [end for end in self.ends() if end not in by_rows]
 

@@ -113,12 +113,17 @@ class PlanOptions:
         "precise",
         "--float",
         Group.MODEL,
-        "Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 storage as well.",
+        "How a float32 model adds: as the reference, with fused multiply-add, or with that and float16 storage.",
         choices=get_args(Float),
         shown=True,
     )
     disable: Sequence[str] = _row(
-        (), "--disable", Group.MODEL, "Skip this pass, or choice.", metavar="PASS", repeated=True
+        (),
+        "--disable",
+        Group.MODEL,
+        "Skip this pass or choice; docs/planning.md lists them.",
+        metavar="PASS",
+        repeated=True,
     )
     sram_bytes: int | Literal["fit"] | Mapping[str, int] | None = _row(
         None,
@@ -133,7 +138,7 @@ class PlanOptions:
         None,
         "--flash",
         Group.MEMORY,
-        "Most flash for constants and code, without a board, which has its own limit: bytes, 64k or 1M. Default: any.",
+        "Most flash for the constants and code of a library that is for no board: bytes, 64k or 1M. Default: any.",
         metavar="SIZE",
         read=option_text.size,
     )
@@ -159,7 +164,7 @@ class PlanOptions:
         "time",
         "--minimize",
         Group.TIME,
-        "Minimize the time within --sram, or the arena, or the flash of the kernels and their constants.",
+        "What to minimize: the time within --sram, the arena, or the flash of kernels and constants.",
         choices=get_args(Minimize),
         shown=True,
     )
@@ -167,7 +172,7 @@ class PlanOptions:
         None,
         "--slower",
         Group.TIME,
-        "The smallest plan that is predicted to take at most this much more time than the fastest, such as 5%.",
+        "Take the smallest plan that is predicted to take at most this much more time than the fastest, such as 5%.",
         metavar="PERCENT",
         read=option_text.percent,
     )
@@ -210,7 +215,7 @@ class PlanOptions:
         "kernels",
         "--io",
         Group.ENDS,
-        "Order of dimensions in inputs and outputs: channels last, as kernels take them, or the model file's.",
+        "Order of dimensions in inputs and outputs: channels last, as kernels take them, or as in the model's file.",
         choices=get_args(Io),
         shown=True,
     )
@@ -218,7 +223,7 @@ class PlanOptions:
         None,
         "--pixels",
         Group.ENDS,
-        "Take pixels of 0 to 255, uint8, and compute (pixel - MEAN) / DEV; each one number, or one per channel.",
+        "Take uint8 pixels of 0 to 255 and compute (pixel - MEAN) / DEV. Both are one number, or one per channel.",
         metavar="MEAN/DEV",
         read=option_text.pixels,
     )
@@ -235,7 +240,7 @@ class PlanOptions:
         (),
         "--classes",
         Group.ENDS,
-        "Names of the classes, a line each: the library has <model>_class(number), and gen validate prints them.",
+        "A file with the name of a class per line, for <model>_class(number) and for the output of gen validate.",
         metavar="FILE",
         read=option_text.classes,
     )
@@ -252,13 +257,13 @@ class PlanOptions:
         False,
         "--stateless",
         Group.ENDS,
-        "Begin every inference with the first values of the model's states, such as those of an LSTM.",
+        "Begin every inference with the first values of the model's states, such as an LSTM's.",
     )
     behind: Place | None = _row(
         None,
         "--pipeline",
         Group.SEVERAL,
-        "MODEL makes features of samples, MODEL2 decides by them: both become one model of a stream of samples.",
+        "Join MODEL, which computes features of sound samples, and MODEL2, which decides by them, into one model.",
     )
     stride: int | None = _row(
         None,

@@ -88,7 +88,7 @@ class Inspection:
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        """Those that cannot run first, then by MACs and number."""
+        """The kinds that cannot run first, then by MACs and number."""
         groups: dict[str, list[Layer]] = {}
         for layer in self.layers:
             groups.setdefault(layer.kind, []).append(layer)

@@ -278,7 +278,7 @@ class Graph:
 
     @cached_property
     def _nodes(self) -> dict[Op, Node]:
-        """Those that were asked for."""
+        """The nodes that were asked for, by op."""
         return {}
 
     def nodes(self) -> Iterator[Node]:

@@ -3,7 +3,7 @@
 A pool or a dense layer that reads many rows then holds one row of sums instead of all of them, and one more op
 computes its result from the last sums. Integer sums do not depend on their order, and sums of float32 keep that of
 TFLite's reference kernels, row by row, so the bytes stay the same. Model files never hold these ops; the pass
-`sum-rows` makes them. They need what an op that carries needs: rows in order, each computed once (ARCHITECTURE,
+`sum-rows` makes them. They need what an op that carries needs: rows in order, each computed once (README.md,
 Recurrent layers).
 """
 

@@ -156,7 +156,7 @@ class Candidates:
 
     @cached_property
     def _free(self) -> Candidates:
-        """Those without an allowance."""
+        """The candidates without a limit on recomputed multiply-accumulates."""
         return Candidates(self._problem, None, self._say)
 
     def extra_macs(self, plan: Plan) -> int:

@@ -63,7 +63,7 @@ class Searches:
         return len(partition.space.problem.blocks) > len(self._problem.blocks)
 
     def in_bands(self, most_bytes: int) -> list[PartitionSearch]:
-        """Those in which a peak may be below so many bytes as something runs in bands."""
+        """The searches in which something that runs in bands may bring the peak below so many bytes."""
         may = self.blocks.space.floor < most_bytes and self.blocks.space.composites
         return [*(self._with_blocks if may else []), *([] if self.chains is None else [self.chains])]
 

@@ -41,25 +41,25 @@ class Cuts:
 
     @cached_property
     def nearer(self) -> Cuts | None:
-        """Those of the graph with kernels that write nearer to the rows that they read; None where it has none."""
+        """The same graph with kernels that write nearer to the rows that they read; None if it has no such kernels."""
         stages = nearer(self.stages)
         return None if stages is None else Cuts(self.graph, stages, self._parts)
 
     @property
     def smaller(self) -> Iterator[Cuts]:
-        """Those of the graph in other forms, of which a plan may be smaller: with nearer kernels, copies, or both."""
+        """The graph in other forms, whose plans may be smaller: with nearer kernels, with copies, or with both."""
         for each in (self, self.copying, self.sampling):
             if each is not None:
                 yield from (form for form in (each, each.nearer) if form is not None and form is not self)
 
     @cached_property
     def copying(self) -> Cuts | None:
-        """Those of the graph whose concatenations copy their pieces; None where it is that."""
+        """The same graph with insert-slices undone; None if the pass changed nothing."""
         return self._of(with_copies(self.graph))
 
     @cached_property
     def sampling(self) -> Cuts | None:
-        """Those of the graph with copies of the pixels that strides do not skip; None where it has no such op."""
+        """The same graph with copies of the pixels that strided convolutions read; None if it has no such op."""
         return self._of(with_samples(self.graph))
 
     def _of(self, graph: Graph | None) -> Cuts | None:

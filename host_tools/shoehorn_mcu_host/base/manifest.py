@@ -174,7 +174,7 @@ class Shoehorn(_Strict):
 
     @property
     def other_memories(self) -> tuple[Memory, ...]:
-        """Those that tensors may be in besides."""
+        """The memories that tensors may be in besides the main one."""
         return tuple(memory for memory in self.memory if memory.is_data and memory is not self.main_memory)
 
     @pydantic.model_validator(mode="after")

@@ -1,7 +1,8 @@
-"""Decodes just enough of Arm's instruction sets to find calls without relocations: through registers, or recursive.
+"""Decodes just enough of Arm's instruction sets to find calls without relocations, and moves of the stack pointer.
 
-Encodings: Arm Architecture Reference Manuals (BLX and BX register, BL immediate; A64 BLR, BR, BL).
-On other machines (native) such calls are not found.
+Calls: through registers, or recursive. Moves: those that assembly makes in a function are in no frame size of a
+compiler. Encodings: Arm Architecture Reference Manuals (BLX and BX register, BL immediate; A64 BLR, BR, BL; PUSH, POP,
+STM, LDM, STR, LDR, VPUSH, VPOP, SUB and ADD of SP in T32 and A32). On other machines (native) neither is found.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Found:
 
     calls_pointer: bool
     calls_itself: bool
+    moves: tuple[int, ...] = ()  # bytes by which the stack grows, negative where it shrinks, in the order of the code
 
 
 def is_call(machine: str, relocation: int) -> bool:
@@ -69,6 +71,56 @@ def _arm(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int | N
             yield at, False, at + 8 + 4 * _signed(word & 0xFFFFFF, 24)
 
 
+def _moves_thumb(data: bytes, start: int, end: int) -> Iterator[int]:
+    at = start
+    while at + 2 <= end:
+        (half,) = struct.unpack_from("<H", data, at)
+        wide = half >> 11 in (0b11101, 0b11110, 0b11111)
+        low = struct.unpack_from("<H", data, at + 2)[0] if wide and at + 4 <= end else 0
+        if half & 0xFE00 in (0xB400, 0xBC00):
+            yield (4 if half & 0xFE00 == 0xB400 else -4) * (half & 0x1FF).bit_count()
+        elif half & 0xFF00 == 0xB000:
+            yield (4 if half & 0x80 else -4) * (half & 0x7F)
+        elif half in (0xE92D, 0xE8BD):
+            yield (4 if half == 0xE92D else -4) * low.bit_count()
+        elif half & 0xFFBF in (0xED2D, 0xECBD) and low & 0x0E00 == 0x0A00:
+            yield (4 if half & 0xFFBF == 0xED2D else -4) * (low & 0xFF)
+        elif half in (0xF84D, 0xF85D) and low & 0x0FFF in (0x0D04, 0x0B04):
+            yield 4 if half == 0xF84D else -4
+        elif half & 0xFBFF in (0xF1AD, 0xF2AD, 0xF10D, 0xF20D) and low & 0x8F00 == 0x0D00:
+            field = (half >> 10 & 1) << 11 | (low >> 12 & 7) << 8 | low & 0xFF
+            size = field if half & 0x0200 else _thumb_immediate(field)
+            yield size if half & 0x00A0 == 0x00A0 else -size
+        at += 4 if wide else 2
+
+
+def _thumb_immediate(field: int) -> int:
+    """The constant of a modified immediate of T32 (A5.3.2)."""
+    if field >> 10:
+        return _rotated(0x80 | field & 0x7F, field >> 7)
+    byte = field & 0xFF
+    return (byte, byte << 16 | byte, byte << 24 | byte << 8, byte * 0x01010101)[field >> 8 & 3]
+
+
+def _rotated(value: int, by: int) -> int:
+    """32 bits rotated to the right."""
+    return (value >> by | value << 32 - by) & 0xFFFFFFFF
+
+
+def _moves_arm(data: bytes, start: int, end: int) -> Iterator[int]:
+    for at in range(start, end - 3, 4):
+        (word,) = struct.unpack_from("<I", data, at)
+        if word & 0x0FFF0000 in (0x092D0000, 0x08BD0000):
+            yield (4 if word & 0x01000000 else -4) * (word & 0xFFFF).bit_count()
+        elif word & 0x0FFF0FFF in (0x052D0004, 0x049D0004):
+            yield 4 if word & 0x01000000 else -4
+        elif word & 0x0FBF0E00 in (0x0D2D0A00, 0x0CBD0A00):
+            yield (4 if word & 0x01000000 else -4) * (word & 0xFF)
+        elif word & 0x0FFFF000 in (0x024DD000, 0x028DD000):
+            size = _rotated(word & 0xFF, 2 * (word >> 8 & 15))
+            yield size if word & 0x00400000 else -size
+
+
 def _a64(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int | None]]:
     for at in range(start, end - 3, 4):
         (word,) = struct.unpack_from("<I", data, at)
@@ -79,6 +131,7 @@ def _a64(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int | N
 
 
 _DECODERS = {"t": _thumb, "a": _arm, "x": _a64}
+_MOVES = {"t": _moves_thumb, "a": _moves_arm}
 
 
 def scan(machine: str, data: bytes, marks: list[tuple[int, str]], patched: set[int]) -> Found:
@@ -86,8 +139,10 @@ def scan(machine: str, data: bytes, marks: list[tuple[int, str]], patched: set[i
     if machine not in ("EM_ARM", "EM_AARCH64"):
         return Found(calls_pointer=False, calls_itself=False)
     pointer = itself = False
+    moves: list[int] = []
     for start, end, kind in _ranges(len(data), marks):
         for at, register, target in _DECODERS[kind](data, start, end) if kind in _DECODERS else ():
             pointer |= register
             itself |= target == 0 and at not in patched
-    return Found(pointer, itself)
+        moves += _MOVES[kind](data, start, end) if kind in _MOVES else ()
+    return Found(pointer, itself, tuple(moves))

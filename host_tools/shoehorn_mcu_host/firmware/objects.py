@@ -6,7 +6,7 @@ Needs -ffunction-sections (one function per section) and -fstack-size-section (C
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,9 +119,25 @@ def _read(obj: _Object, code: Code) -> None:
             obj.machine, obj.sections[index].data(), obj.mapping(index), patched.get(index, set())
         )
         function.calls_pointer = found.calls_pointer
+        if function.frame is not None:
+            function.frame = deepest(function.frame, found.moves)
         if found.calls_itself:
             function.calls.add(function.name)
         code.add(function)
+
+
+def deepest(frame: int, moves: Sequence[int]) -> int:
+    """The bytes of stack of a function, with what its assembly pushes beyond the compiler's `frame`.
+
+    The moves are followed in the order of the code. What comes after the function's own pushes has at least the frame:
+    the end of one path through the function is no end of the next one in the code.
+    """
+    now = most = 0
+    for move in moves:
+        inside = now >= frame
+        now = max(now + move, frame) if inside else now + move
+        most = max(most, now)
+    return max(frame, most)
 
 
 def read(files: list[Path]) -> Code:

@@ -1,6 +1,6 @@
 """The JSON files of a written folder as strict models: a file that breaks its schema is refused in one line.
 
-ARCHITECTURE.md, section "The written folder", has plan.json; validate/reference.py has graph.json.
+docs/folder-format.md has plan.json; validate/reference.py has graph.json.
 """
 
 from __future__ import annotations

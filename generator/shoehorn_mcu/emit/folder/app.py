@@ -151,7 +151,7 @@ def _flush_to_zero(units: Sequence[Unit]) -> dict[str, str]:
 
 
 def app_config_h(models: Models, board: Board) -> str:
-    """The macros of the table in ARCHITECTURE.md, and compile-time assertions that the models fit the board."""
+    """The macros of the table in emit/README.md, and compile-time assertions that the models fit the board."""
     spec, units, buffer = board.spec, models.units, int(models.db_buffer(board))
     task = models.task
     if task and task.transform is Transform.FLOAT32 and not buffer:
@@ -179,8 +179,8 @@ def app_config_h(models: Models, board: Board) -> str:
     }
     names = ", ".join(unit.name for unit in units)
     remarks = (
-        f"// {names} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
-        "// app_config.h, explains each macro. Generated; do not edit.",
+        f"// {names} on {board.id}: parameters of the application. Generated; do not edit.",
+        "// Shoehorn's generator/shoehorn_mcu/emit/README.md explains each macro.",
     )
     body = (
         *(f'#include "{unit.name}.h"' for unit in units),

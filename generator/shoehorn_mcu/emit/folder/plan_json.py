@@ -1,4 +1,4 @@
-"""plan.json and reference/source.json, for the host tools, human-readable; ARCHITECTURE.md has their schemas."""
+"""plan.json and reference/source.json, for the host tools, human-readable; docs/folder-format.md has their schemas."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _by_channels(x: Value) -> bool:
 
 
 def bounds(site: Site) -> tuple[float, float]:
-    """Those of a Clip."""
+    """The bounds of a Clip."""
     low, high = (
         float(site.real(place, role).reshape(-1)[0]) if site.given(place) else bound
         for place, role, bound in ((1, "lower bound", NONE.low), (2, "upper bound", NONE.high))

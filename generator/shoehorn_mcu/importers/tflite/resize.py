@@ -51,7 +51,7 @@ def bilinear(site: Site) -> Part:
 
 
 def neighbours(size: int, wanted: int, options: ResizeOptions) -> Neighbours:
-    """Those of reference/resize_bilinear.h, ComputeInterpolationValues."""
+    """Places and weights, as ComputeInterpolationValues in reference/resize_bilinear.h."""
     scale = np.float32(size) / np.float32(wanted)
     if options.align_corners and wanted > 1:
         scale = np.float32(size - 1) / np.float32(wanted - 1)

@@ -41,7 +41,7 @@ class Space:
 
     @cached_property
     def composites(self) -> tuple[Composite, ...]:
-        """Those that may lower a peak: one that alone needs as many bytes as the best plan without any cannot."""
+        """The composites that may lower a peak: one that needs as many bytes as the best plan without any cannot."""
         if self.floor == self.plain:
             return ()
         return tuple(banded.composites(self.problem, self._possible, self.plain))

@@ -47,7 +47,7 @@ class Assignment:
 def _greedy(
     groups: Sequence[Group], alive: NDArray[np.int64], room: Sequence[int], costs: Sequence[Sequence[int]]
 ) -> list[int] | None:
-    """Those that save most cycles per byte first, each in the cheapest memory that has room left at every moment."""
+    """Groups that save most cycles per byte first, each in the cheapest memory with room left at every moment."""
     spread = [max(own) - min(own) for own in costs]
     largest = alive.max(axis=0, initial=0)
     order = sorted(range(len(groups)), key=lambda g: (-spread[g] / max(1, int(largest[g])), -int(largest[g]), g))

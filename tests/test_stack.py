@@ -1,0 +1,65 @@
+"""The stack that assembly takes in a function: no compiler counts it, the bound has it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shoehorn_mcu_host.firmware.objects import deepest, read
+
+# Pushes five words in two steps, in a function of one array, and pops them on both paths.
+SOURCE = """
+int use(int *words);
+int twice(int n) {
+    int words[16];
+    int left = use(words);
+    __asm volatile(
+        "push {r0, r1, r2}\\n"
+        "cmp %0, #0\\n"
+        "beq 1f\\n"
+        "push {r0, r1}\\n"
+        "add sp, #8\\n"
+        "pop {r0, r1, r2}\\n"
+        "b 2f\\n"
+        "1: pop {r0, r1, r2}\\n"
+        "2:\\n"
+        : : "l"(n) : "memory", "cc");
+    return left + use(words);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "cpu"),
+    [
+        ("thumb-freestanding-eabi", "cortex_m0"),
+        ("thumb-freestanding-eabihf", "cortex_m7"),
+        ("arm-freestanding-eabihf", "arm1176jzf_s"),
+    ],
+)
+def test_what_assembly_pushes_is_part_of_the_frame(target: str, cpu: str, tmp_path: Path):
+    frames = {}
+    plain = SOURCE[: SOURCE.index("    __asm")] + SOURCE[SOURCE.index("    return") :].replace("left +", "left + n +")
+    for name, text in (("with", SOURCE), ("without", plain)):
+        (tmp_path / f"{name}.c").write_text(text)
+        command = [sys.executable, "-m", "ziglang", "cc", "-target", target, f"-mcpu={cpu}", "-O2", "-c"]
+        command += ["-ffunction-sections", "-fstack-size-section", f"{name}.c", "-o", f"{name}.o"]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        frames[name] = read([tmp_path / f"{name}.o"]).functions["twice"].frame
+
+    assert frames["without"] is not None and frames["without"] >= 64
+    assert 20 <= frames["with"] - frames["without"] <= 28  # the compiler may align its own part
+
+
+def test_the_end_of_a_path_is_no_end_of_the_next_one():
+    paths = (8, 16, -16, -8, 12, -12)  # a function's own 24 bytes, one path out, and assembly behind it
+
+    assert deepest(24, paths) == 36
+
+
+def test_a_frame_of_which_the_code_shows_less_stays():
+    assert deepest(24, ()) == 24
+    assert deepest(0, (4, -4, 8, -8)) == 8
