@@ -73,7 +73,8 @@ def _x_bytes(stage: Stage) -> list[int]:
 def _y_bytes(stage: Stage) -> int:
     """The size of the output row, from where the kernel begins to write."""
     op, kind = stage.node.op, stage.node.output.type
-    return kind.row_bytes - (op.start(kind) * kind.dtype.bytes if isinstance(op, InsertSlice) else 0)
+    part = op.row_part(kind)
+    return kind.row_bytes - (0 if part is None else part.start * kind.dtype.bytes)
 
 
 def _bytes(stage: Stage) -> int:

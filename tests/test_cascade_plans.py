@@ -21,7 +21,7 @@ from test_place import few_tries
 
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.planner import DoesNotFit, Goal, PlanFault, Problem, check, checked, make_plan
+from shoehorn_mcu.planner import DoesNotFit, Goal, PlanFault, Problem, Scope, check, checked, make_plan
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.planner.memory_plan import BY_ROWS, Placement, Plan
 from shoehorn_mcu.schedule import split
@@ -257,7 +257,7 @@ def test_a_plan_that_does_not_suit_the_graph_that_is_emitted_is_refused():
     graph, chosen, _ = _chunked_plan()
     cuts = Cuts(graph, chosen)
 
-    plan = make_plan(lower(graph, chosen, None, False, cuts), Goal.SRAM, None, unchecked=True)
+    plan = make_plan(lower(graph, chosen, None, False, cuts), Goal.SRAM, None, scope=Scope(unchecked=True))
 
     with pytest.raises(PlanFault, match=r"^the plan is wrong, please report this: .*no op is called"):
         checked(lower(graph, chosen, None), plan)

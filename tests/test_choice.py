@@ -95,8 +95,8 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A catalogue with a fast variant of the convolution in two tiles, the first one faster, and its costs."""
     table = cost._table()
     measured = table[cost.DEFAULT_CPU][cost.Unit.INSTRUCTIONS]
-    kernels = {**measured.kernels, "conv2d_s8_fast_4x2": {"tiles": 8.0}, "conv2d_s8_fast_2x1": {"tiles": 8.0}}
-    sizes = {"conv2d_s8_fast_4x2": 3000, "conv2d_s8_fast_2x1": 300, "conv2d_s8_c": 600}
+    kernels = {**measured.kernels, "conv2d_s8_fast_o4_p2": {"tiles": 8.0}, "conv2d_s8_fast_o2_p1": {"tiles": 8.0}}
+    sizes = {"conv2d_s8_fast_o4_p2": 3000, "conv2d_s8_fast_o2_p1": 300, "conv2d_s8_c": 600}
     costs = replace(measured, kernels=kernels, code_bytes=sizes)
     changed = {**table, cost.DEFAULT_CPU: {cost.Unit.INSTRUCTIONS: costs}}
     monkeypatch.setattr(cost, "_table", lambda: changed)
@@ -112,18 +112,18 @@ def names(graphs: list[Graph], machine: Machine) -> list[str]:
 
 
 def test_the_least_predicted_time_is_chosen_among_all_tiles(fast: Machine) -> None:
-    assert names([conv(8)], fast) == ["conv2d_s8_fast_4x2"]
+    assert names([conv(8)], fast) == ["conv2d_s8_fast_o4_p2"]
 
 
 def test_fewest_cycles_are_chosen_where_they_are_known(fast: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     table = cost._table()
     costs = table[cost.DEFAULT_CPU][cost.Unit.INSTRUCTIONS]
-    in_cycles = replace(costs, kernels={**costs.kernels, "conv2d_s8_fast_2x1": {"tiles": 1.0}})
+    in_cycles = replace(costs, kernels={**costs.kernels, "conv2d_s8_fast_o2_p1": {"tiles": 1.0}})
     by_unit = {cost.Unit.INSTRUCTIONS: costs, cost.Unit.CYCLES: in_cycles}
     monkeypatch.setattr(cost, "_table", lambda: {**table, cost.DEFAULT_CPU: by_unit})
 
-    assert names([conv(8)], fast) == ["conv2d_s8_fast_2x1"]
-    assert names([conv(8)], replace(fast, flash_left=10_000)) == ["conv2d_s8_fast_2x1"]
+    assert names([conv(8)], fast) == ["conv2d_s8_fast_o2_p1"]
+    assert names([conv(8)], replace(fast, flash_left=10_000)) == ["conv2d_s8_fast_o2_p1"]
 
 
 def test_an_op_element_by_element_is_chosen_for_all_its_rows_in_one_call() -> None:
@@ -164,7 +164,7 @@ def test_a_variant_of_another_instruction_set_is_not_chosen(fast: Machine, monke
     monkeypatch.setattr(choice, "CATALOGUE", (replace(FAST, isa=Isa.MVE), *CATALOGUE))
 
     assert names([conv(8)], replace(fast, isas=(Isa.C,))) == ["conv2d_s8_c"]
-    assert names([conv(8)], replace(fast, isas=(Isa.MVE, Isa.C))) == ["conv2d_s8_fast_4x2"]
+    assert names([conv(8)], replace(fast, isas=(Isa.MVE, Isa.C))) == ["conv2d_s8_fast_o4_p2"]
 
 
 def test_flash_is_a_budget_over_the_whole_model(fast: Machine) -> None:
@@ -172,11 +172,11 @@ def test_flash_is_a_budget_over_the_whole_model(fast: Machine) -> None:
     model = [small, large]
     least = 144 + 4 * 9 + 9216 + 64 * 9 + 600  # portable: weights, 9 bytes per channel, code
 
-    assert names(model, replace(fast, flash_left=30000)) == ["conv2d_s8_fast_4x2"] * 2
+    assert names(model, replace(fast, flash_left=30000)) == ["conv2d_s8_fast_o4_p2"] * 2
     # The other tile has 2,700 bytes of code less.
-    assert names(model, replace(fast, flash_left=20000)) == ["conv2d_s8_fast_2x1"] * 2
+    assert names(model, replace(fast, flash_left=20000)) == ["conv2d_s8_fast_o2_p1"] * 2
     # One layer gives up its fast kernel; it is the one that loses the least time per byte.
-    assert sorted(names(model, replace(fast, flash_left=11500))) == ["conv2d_s8_c", "conv2d_s8_fast_2x1"]
+    assert sorted(names(model, replace(fast, flash_left=11500))) == ["conv2d_s8_c", "conv2d_s8_fast_o2_p1"]
     assert names(model, replace(fast, flash_left=least)) == ["conv2d_s8_c"] * 2
     assert names(model, replace(fast, flash_left=0)) == ["conv2d_s8_c"] * 2
 
@@ -306,7 +306,9 @@ def test_a_tile_is_defines_and_a_part_of_the_name() -> None:
     kernel = Instance(FAST, FAST.tiles[0])
 
     assert kernel.text("digits", "sh/") == (
-        "#define SH_NAME digits_conv2d_s8_fast_4x2\n"
+        "// o4: output channels at once\n"
+        "// p2: pixels at once\n"
+        "#define SH_NAME digits_conv2d_s8_fast_o4_p2\n"
         "#define SH_OUTPUTS 4\n"
         "#define SH_PIXELS 2\n"
         '#include "sh/kernels/conv2d_s8/conv2d_s8_fast.inc"\n'

@@ -5,13 +5,28 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import samples
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Quant, TensorType
+from shoehorn_mcu.ir import (
+    Array,
+    Biased,
+    DType,
+    Graph,
+    GraphError,
+    Node,
+    Op,
+    Pairwise,
+    Quant,
+    Signature,
+    TensorType,
+    Weighted,
+    is_a,
+)
 from shoehorn_mcu.ops import fixed_point
 from shoehorn_mcu.ops.fixed_point import Scale
 
@@ -41,6 +56,48 @@ def test_the_reference_has_the_inferred_shape_and_type(op_class: type[Op]) -> No
 
         assert y.shape == node.output.type.shape
         assert y.dtype == node.output.type.dtype.numpy
+
+
+@by_op
+def test_operands_have_the_names_that_the_class_of_the_op_gives_them(op_class: type[Op]) -> None:
+    node, _, _ = sampled(op_class, 0)
+
+    assert node.x is node.inputs[0] if node.inputs else not op_class.row_inputs
+    if is_a(node, Pairwise):
+        assert (node.a, node.b) == node.inputs
+    if is_a(node, Weighted):
+        assert node.weights.data is not None and len(node.weights.type.shape) > 1
+    if is_a(node, Biased):
+        assert node.bias.data is not None and len(node.bias.type.shape) < len(node.weights.type.shape)
+
+
+@by_op
+def test_an_op_of_any_shape_computes_the_same_elements_in_one_dimension(op_class: type[Op]) -> None:
+    for case in range(CASES if op_class.any_shape else 0):
+        node, arrays, _ = sampled(op_class, case)
+        if any(array.shape not in ((), node.output.type.shape) for array in arrays):
+            continue
+        flat = [replace(kind, shape=(kind.elements,)) for kind in (*node.sig.inputs, node.sig.output)]
+        found = node.op.reference([array.reshape(-1) for array in arrays], Signature(tuple(flat[:-1]), flat[-1]))
+
+        assert found.tobytes() == node.op.reference(arrays, node.sig).tobytes()
+
+
+@by_op
+def test_what_the_kernel_writes_is_the_part_of_the_row_that_the_op_names(op_class: type[Op]) -> None:
+    for case in range(CASES):
+        node, arrays, _ = sampled(op_class, case)
+        part, own = node.row_part, node.computed
+        if part is None:
+            assert own is node
+            continue
+        given = [array for place, array in enumerate(arrays) if place != part.onto]
+        wanted = as_rows(own.op.reference(given, own.sig), own.output.type)
+        rows = as_rows(node.op.reference(arrays, node.sig), node.output.type)
+        if part.step is not None:  # pixels, with gaps between them
+            rows, wanted = rows.reshape(-1, part.step), wanted.reshape(-1, own.output.type.nhwc[3])
+
+        assert np.array_equal(rows[:, part.start : part.start + wanted.shape[1]], wanted)
 
 
 def needed(node: Node, y: int) -> list[tuple[int | None, ...]]:

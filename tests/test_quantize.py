@@ -188,7 +188,8 @@ def test_equal_calls_write_equal_bytes(folder: Path, int8: Path, tmp_path: Path)
 
 
 def test_an_op_can_stay_in_float32(folder: Path, tmp_path: Path) -> None:
-    made = shoehorn_mcu.quantize(folder / "small.onnx", folder / "x.npz", tmp_path / "o.onnx", keep_float=["last"])
+    options = shoehorn_mcu.QuantizeOptions(keep_float=["last"])
+    made = shoehorn_mcu.quantize(folder / "small.onnx", folder / "x.npz", tmp_path / "o.onnx", options)
     imported = load(tmp_path / "o.onnx")
 
     assert made.kept_float == ("last",)
@@ -613,7 +614,7 @@ def test_a_model_with_open_dimensions_is_quantised_with_the_sizes_given(tmp_path
     _refused(gen("quantize", path, "--data", data, "-o", tmp_path / "o.onnx"), "give --shape H=N")
     done = gen("quantize", path, "--data", data, "-o", tmp_path / "o.onnx", *sizes)
     assert done.exit_code == 0, done.output
-    shoehorn_mcu.quantize(path, data, tmp_path / "same.onnx", shapes={"x": IMAGE})
+    shoehorn_mcu.quantize(path, data, tmp_path / "same.onnx", shoehorn_mcu.QuantizeOptions(shapes={"x": IMAGE}))
     assert (tmp_path / "same.onnx").read_bytes() == (tmp_path / "o.onnx").read_bytes()
     firmware = gen("firmware", path, "--quantize", data, *sizes, "--board", "native", "--out", target)
     assert firmware.exit_code == 0, firmware.output

@@ -315,7 +315,8 @@ def _given_vectors_are_one_sequence(folder: Path, tmp_path: Path) -> None:
         alone.append(each.run([x])[output])
 
     found = shoehorn_mcu.validate(folder, emulate=True, inputs=tmp_path / "x.npz")
-    labelled = shoehorn_mcu.validate(folder, emulate=True, inputs=tmp_path / "x.npz", labels=tmp_path / "labels.npy")
+    inputs = shoehorn_mcu.Inputs(tmp_path / "x.npz", labels=tmp_path / "labels.npy")
+    labelled = shoehorn_mcu.validate(folder, emulate=True, inputs=inputs)
 
     assert np.array_equal(found.outputs[output], np.concatenate(in_order))
     assert np.array_equal(labelled.outputs[output], np.concatenate(alone))

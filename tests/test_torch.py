@@ -416,7 +416,8 @@ def test_a_file_is_quantised_and_becomes_a_firmware_also_in_one_go(kind: str, tm
         np.save(tmp_path / "samples" / f"{number}.npy", sample)
     data, shape = tmp_path / "samples", ["--shape", "input=1x3x16x16"] if kind == "scripted" else []
 
-    made = shoehorn_mcu.quantize(path, data, target, shapes={"input": (1, 3, 16, 16)} if shape else None)
+    shapes = {"input": (1, 3, 16, 16)} if shape else {}
+    made = shoehorn_mcu.quantize(path, data, target, shoehorn_mcu.QuantizeOptions(shapes=shapes))
     runs = [[target], [path, "--quantize", data, *shape]]
     reports = [_firmware(tmp_path / f"firmware{i}", words) for i, words in enumerate(runs)]
 

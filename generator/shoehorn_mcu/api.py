@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +41,7 @@ from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate import samples
-from shoehorn_mcu_host.validate.validate import Validation, precise_of, reference_of
+from shoehorn_mcu_host.validate.validate import Told, Validation, precise_of, reference_of
 from shoehorn_mcu_host.validate.validate import validate as compare
 
 
@@ -207,6 +207,16 @@ def optimize(
     return Optimized(passes.prove_int32(after), tuple(records))
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """Inputs of a model, with what says how to read them."""
+
+    path: Place  # an .npz file with an array for each input, or a folder of images or WAV files by class
+    labels: Place | None = None  # their classes, for `Validation.accuracy`; labels beside the inputs are read anyway
+    quantize: bool = False  # the .npz file has real values, not stored ones
+    pixels: tuple[float, float] | None = None  # the values of black and white in images
+
+
 def validate(
     folder: Place,
     *,
@@ -214,21 +224,16 @@ def validate(
     port: str | None = None,
     count: int = 10,
     seed: int = 0,
-    inputs: Place | None = None,
-    labels: Place | None = None,
-    quantize: bool = False,
-    pixels: tuple[float, float] | None = None,
+    inputs: Place | Inputs | None = None,
     model: str | None = None,
 ) -> Validation:
     """Compares the board of a written project with the reference, byte by byte and op by op.
 
     The board is on serial port `port` (a device or a URL; None: the only one there is), or with `emulate` in the
-    emulator, for which the project is built first. The inputs are `count` random vectors from `seed`, or those of the
-    .npz file `inputs`: an array for each model input, with the vectors along the first axis, of stored values or with
-    `quantize` of real ones, in names, shapes and types those of the model's file, as are the result's `outputs`.
-    `inputs` may also be a folder of images or WAV files by class, with the values of black and white in `pixels`.
-    With `labels`, or labels beside the inputs, the result has an `accuracy`. `model` names one of several models in
-    the firmware; None is the first.
+    emulator, for which the project is built first. The board gets `count` random vectors from `seed`, or `inputs`: the
+    arrays of an .npz file, with the vectors along the first axis, in names, shapes and types those of the model's file,
+    as are the result's `outputs`; or a folder of images or WAV files by class. With labels the result has an
+    `accuracy`. `model` names one of several models in the firmware; None is the first.
 
     Raises ShoehornError where the folder is damaged or does not build, or where the board does not answer or runs
     another model; ValueError for `count` below 1. A mismatch is no error: see `mismatched_vectors` and `first_bad_op`
@@ -238,16 +243,19 @@ def validate(
     project = _project(folder, model)
     ends, described = Plan.of(project), project.described
     random = vectors.random(described, ends.inputs, count, seed)
-    if inputs is None and (labels is not None or pixels is not None or quantize):
-        raise ValueError("labels, pixels and quantize say how to read inputs")
-    place = None if labels is None else Path(labels)
-    chosen = samples.load(described, ends, Path(inputs), place, quantize, pixels) if inputs is not None else None
+    chosen = None if inputs is None else _samples(described, ends, inputs)
     source = chosen.vectors if chosen else random
     reference, precise = reference_of(project, ends), precise_of(project)
     emulated = _prepared(project, port, emulate)
     with connected(project, ends, port, emulated, False) as link:
-        known, starts = (chosen.labels, chosen.starts) if chosen else (None, ())
-        return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset, known, starts)
+        told = Told(chosen.labels, chosen.starts) if chosen else Told()
+        return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset, told)
+
+
+def _samples(described: Path, ends: Plan, inputs: Place | Inputs) -> samples.Samples:
+    given = inputs if isinstance(inputs, Inputs) else Inputs(inputs)
+    labels = None if given.labels is None else Path(given.labels)
+    return samples.load(described, ends, Path(given.path), labels, given.quantize, given.pixels)
 
 
 def bench(
@@ -272,35 +280,33 @@ def bench(
         return time_inferences(link, ends, vector, unit, runs, lambda _: None, meter)
 
 
-def quantize(
-    model: Place,
-    data: Place,
-    target: Place,
-    *,
-    method: Literal["minmax", "entropy", "percentile", "mse"] = "minmax",
-    keep_float: Sequence[str] = (),
-    labels: Place | None = None,
-    bits: Literal["8", "16x8", "4w"] = "8",
-    keep_int16: Sequence[str] = (),
-    shapes: Mapping[str, int | Sequence[int]] | None = None,
-) -> Quantized:
+@dataclass(frozen=True, kw_only=True)
+class QuantizeOptions:
+    """How a model is quantised; `QuantizeOptions()` gives weights and activations of 8 bits."""
+
+    method: Literal["minmax", "entropy", "percentile", "mse"] = "minmax"  # that finds the ranges of activations
+    bits: Literal["8", "16x8", "4w"] = "8"  # "16x8": activations of 16 bits; "4w": weights of 4
+    keep_float: Sequence[str] = ()  # ops, or the tensors that they write, that stay in float32
+    keep_int16: Sequence[str] = ()  # those, or inputs, whose results have 16 bits
+    labels: Place | None = None  # .npy or .npz: the class of each sample, for the accuracy
+    shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)  # those of PlanOptions
+
+
+def quantize(model: Place, data: Place, target: Place, options: QuantizeOptions | None = None) -> Quantized:
     """Quantises the float32 `model`, an .onnx, .tflite or file of PyTorch, and writes it to `target`, an .onnx.
 
     `data` has the samples: an .npz with an array for each input, the samples along the first axis, or a folder of .npy
-    files with one sample each. `method` finds the ranges of activations. `keep_float` names ops, or the tensors that
-    they write, that stay in float32; `keep_int16` those, or inputs, whose results have 16 bits. `labels`, .npy or .npz,
-    has the class of each sample, for the accuracy. `bits`: "16x8" gives activations of 16 bits, "4w" weights of 4.
-    `shapes` are those of `PlanOptions`.
-    Needs ONNX Runtime, the extra `shoehorn-mcu[quantize]`. Raises ShoehornError without it, and where the model, the
-    samples or the labels cannot be used; then nothing has been written.
+    files with one sample each. Needs ONNX Runtime, the extra `shoehorn-mcu[quantize]`. Raises ShoehornError without it,
+    and where the model, the samples or the labels cannot be used; then nothing has been written.
     """
+    chosen = options or QuantizeOptions()
     settings = Settings(
-        Method(method),
-        names(keep_float),
-        Path(labels) if labels is not None else None,
-        Bits(bits),
-        names(keep_int16),
-        sizes(shapes or {}),
+        Method(chosen.method),
+        names(chosen.keep_float),
+        Path(chosen.labels) if chosen.labels is not None else None,
+        Bits(chosen.bits),
+        names(chosen.keep_int16),
+        sizes(chosen.shapes),
     )
     made = quantize_model(Path(model), Path(data), settings)
     for note in made.notes:

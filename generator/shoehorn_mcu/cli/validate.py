@@ -33,7 +33,7 @@ from shoehorn_mcu_host.validate import outside, samples
 from shoehorn_mcu_host.validate.accuracy import Accuracy, Labels
 from shoehorn_mcu_host.validate.outside import Comparison, Outputs, Source, Tolerance
 from shoehorn_mcu_host.validate.runtimes import RUNTIMES
-from shoehorn_mcu_host.validate.validate import Validation, begins, precise_of, reference_of
+from shoehorn_mcu_host.validate.validate import Told, Validation, begins, precise_of, reference_of
 from shoehorn_mcu_host.validate.validate import validate as compare
 
 _COUNT = 10
@@ -222,8 +222,7 @@ class _Job:
             progress,
             self.precise,
             reference.reset,
-            self._labels,
-            self._starts,
+            Told(self._labels, self._starts),
         )
 
     def beside(self, found: Validation) -> Mapping[str, Comparison]:

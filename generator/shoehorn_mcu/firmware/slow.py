@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from shoehorn_mcu.importers import Imported, InFloat
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Graph, is_a
 from shoehorn_mcu.ops import Table
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.linear import LinearOp
@@ -78,11 +78,11 @@ def _named(ops: Sequence[InFloat]) -> str:
 
 def _wide(stages: Sequence[Stage]) -> Iterator[Json]:
     """Linear ops whose weights take two bytes each."""
-    linear = [stage for stage in stages if isinstance(stage.node.op, LinearOp)]
+    linear = {stage: stage.node for stage in stages if is_a(stage.node, LinearOp)}
     wide = [stage for stage in linear if stage.kernel.contract.name == _WIDE]
     if not wide:
         return
-    more = sum(stage.node.inputs[1].type.bytes // 2 for stage in wide)
+    more = sum(linear[stage].weights.type.bytes // 2 for stage in wide)
     their = "their weights have zero points" if len(wide) > 1 else "its weights have a zero point"
     take = "take" if len(wide) > 1 else "takes"
     yield {

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Self
 from weakref import WeakKeyDictionary
+
+from typing_extensions import TypeIs, TypeVar
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir.facts import Range, Tie
 from shoehorn_mcu.ir.types import Array, Bools, TensorType
+
+if TYPE_CHECKING:
+    from builtins import property as operand  # mypy holds which nodes have it
+else:
+    from functools import cached_property as operand  # kernels ask for operands very often
 
 
 class GraphError(ShoehornError):
@@ -54,6 +61,15 @@ class Channels:
     cut: Callable[[Sequence[Bools], Bools], Op]
 
 
+@dataclass(frozen=True)
+class RowPart:
+    """The part of each output row that the kernel of an op writes, in elements."""
+
+    start: int  # from the row's start
+    step: int | None  # from a pixel to the next; None: the part is in one piece
+    onto: int | None  # the place of the operand whose rows have the other elements; None: they are unspecified
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Op:
     """One operation: attributes are the subclass's fields, operands are tensor names.
@@ -73,6 +89,7 @@ class Op:
     row_inputs: ClassVar[int | None] = None
     carries: ClassVar[bool] = False  # output row y also reads earlier rows of the output, as the last entry of `rows`
     view: ClassVar[bool] = False  # the output is input 0 with another shape: no kernel runs, both share their bytes
+    any_shape: ClassVar[bool] = False  # operands may have any shape: an element is made of those at its place in them
     spaced: ClassVar[bool] = False  # kernels can leave gaps between the output's pixels, for what other ops write there
 
     @property
@@ -89,11 +106,19 @@ class Op:
         """The byte of an input row at which an output row begins, where each output row is a part of one input row."""
         return None
 
+    def row_part(self, output: TensorType) -> RowPart | None:
+        """The part of its output's rows that the op's kernel writes; None: all of them."""
+        return None
+
+    def computed(self, node: Node) -> Node:
+        """The node that kernels are chosen for, where the op's kernel is that of another op."""
+        return node
+
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         """The output's shape; raises GraphError where the inputs do not fit the attributes."""
         raise NotImplementedError
 
-    def check(self, node: Node) -> None:
+    def check(self, node: Node[Self]) -> None:
         """Raises OpFault where element types, quantisations or constants break the op's laws (not shapes)."""
         raise NotImplementedError
 
@@ -113,11 +138,11 @@ class Op:
         """Multiply-accumulates of one inference; 0 for ops that have none."""
         return 0
 
-    def overflow(self, node: Node) -> str | None:
+    def overflow(self, node: Node[Self]) -> str | None:
         """Which sum or product can leave int32 for some input, in words; None: proven that none can."""
         return f"no bound is known for the int32 arithmetic of {type(self).__name__}"
 
-    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+    def ranges(self, node: Node[Self], operands: Sequence[Range]) -> Range:
         """Bounds of the output, per channel, from those of the row inputs. Only called where nothing overflows."""
         return Range.of_type(node.output.type)
 
@@ -125,7 +150,7 @@ class Op:
         """Whether output pixel i, of N*H*W, depends on pixel i of each row input alone, or on the one pixel it has."""
         return False
 
-    def channels(self, node: Node) -> Channels | None:
+    def channels(self, node: Node[Self]) -> Channels | None:
         """How channels depend on each other; None: all channels of all operands are kept or dropped together."""
         return None
 
@@ -137,13 +162,66 @@ class Op:
         return False
 
 
-@dataclass(frozen=True)
-class Node:
-    """An op with its operands looked up."""
+class Weighted(Op):
+    """An op with constant weights among its operands."""
 
-    op: Op
+    weights_place: ClassVar[int] = 1
+
+
+class Biased(Weighted):
+    """An op with constant weights and a bias among its operands."""
+
+    bias_place: ClassVar[int] = 2
+
+
+class Pairwise(Op):
+    """An op with the operands (a, b)."""
+
+
+OpT = TypeVar("OpT", bound=Op, covariant=True, default=Op)
+"""The class of a node's op. What a function asks of its node is in its type: `Node[Conv2d]`, and `Node` of any op."""
+
+KindT = TypeVar("KindT", bound=Op)
+
+
+@dataclass(frozen=True)
+class Node(Generic[OpT]):
+    """An op with its operands looked up, which have names where the class of the op says what they are."""
+
+    op: OpT
     inputs: tuple[Tensor, ...]
     output: Tensor
+
+    @operand
+    def x(self) -> Tensor:
+        """The first operand."""
+        return self.inputs[0]
+
+    @operand
+    def weights(self: Node[Weighted]) -> Tensor:
+        return self.inputs[self.op.weights_place]
+
+    @operand
+    def bias(self: Node[Biased]) -> Tensor:
+        return self.inputs[self.op.bias_place]
+
+    @operand
+    def a(self: Node[Pairwise]) -> Tensor:
+        return self.inputs[0]
+
+    @operand
+    def b(self: Node[Pairwise]) -> Tensor:
+        return self.inputs[1]
+
+    @property
+    def computed(self) -> Node:
+        """The node that kernels are chosen for (see Op.computed)."""
+        return self.op.computed(self)
+
+    @property
+    def row_part(self) -> RowPart | None:
+        """The part of the output's rows that the kernel writes (see Op.row_part)."""
+        return self.op.row_part(self.output.type)
 
     @cached_property
     def sig(self) -> Signature:
@@ -158,6 +236,11 @@ class Node:
     def row_operands(self) -> tuple[Tensor, ...]:
         """The tensors whose rows `Op.rows` names: the row inputs, and the output where earlier rows of it are read."""
         return (*self.row_inputs, *((self.output,) if self.op.carries else ()))
+
+
+def is_a(node: Node, kind: type[KindT]) -> TypeIs[Node[KindT]]:
+    """Whether the node's op is of that class."""
+    return isinstance(node.op, kind)
 
 
 @dataclass(frozen=True)

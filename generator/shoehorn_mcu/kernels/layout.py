@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
@@ -15,9 +14,9 @@ from shoehorn_mcu.ops import Concat, Pad, PickChannels, Slice, Transpose
 from shoehorn_mcu.ops.rules import as_4d
 
 
-def _pad(node: Node) -> dict[str, Value]:
-    op, size = cast(Pad, node.op), element_bytes(node)
-    _, _, width, channels = node.inputs[0].type.nhwc
+def _pad(node: Node[Pad]) -> dict[str, Value]:
+    op, size = node.op, element_bytes(node)
+    _, _, width, channels = node.x.type.nhwc
     before, after = as_4d(op.before, 0), as_4d(op.after, 0)
     out_channels = node.output.type.nhwc[3]
     whole_row = out_channels == channels  # then all its pixels are contiguous
@@ -34,8 +33,8 @@ def _pad(node: Node) -> dict[str, Value]:
     }
 
 
-def _concat(node: Node) -> dict[str, Value]:
-    op, shape = cast(Concat, node.op), node.output.type
+def _concat(node: Node[Concat]) -> dict[str, Value]:
+    op, shape = node.op, node.output.type
     joins_channels = op.axis == len(shape.shape) - 1
     pieces = shape.nhwc[2] if joins_channels else 1
     return {
@@ -46,10 +45,10 @@ def _concat(node: Node) -> dict[str, Value]:
     }
 
 
-def _slice(node: Node) -> dict[str, Value]:
-    op, size = cast(Slice, node.op), element_bytes(node)
+def _slice(node: Node[Slice]) -> dict[str, Value]:
+    op, size = node.op, element_bytes(node)
     begin, step = as_4d(op.begin, 0), as_4d(op.step, 1)
-    in_channels = node.inputs[0].type.nhwc[3]
+    in_channels = node.x.type.nhwc[3]
     _, _, pixels, runs = node.output.type.nhwc
     run_bytes, pixel_step, run_step = size, step[2] * in_channels * size, step[3] * size
     if step[3] == 1:  # neighbouring channels in one run
@@ -66,9 +65,9 @@ def _slice(node: Node) -> dict[str, Value]:
     }
 
 
-def _transpose(node: Node) -> dict[str, Value]:
-    op, size = cast(Transpose, node.op), element_bytes(node)
-    _, height, _, channels = node.inputs[0].type.nhwc
+def _transpose(node: Node[Transpose]) -> dict[str, Value]:
+    op, size = node.op, element_bytes(node)
+    _, height, _, channels = node.x.type.nhwc
     _, out_height, out_width, out_channels = node.output.type.nhwc
     perm = op.perm_4d
     # Transpose.rows fixes the indices of N and H that the output row determines, and lists the rows of the others.
@@ -89,14 +88,14 @@ def _transpose(node: Node) -> dict[str, Value]:
     }
 
 
-def _pick(node: Node) -> dict[str, Value]:
-    x, y = node.inputs[0].type, node.output.type
+def _pick(node: Node[PickChannels]) -> dict[str, Value]:
+    x, y = node.x.type, node.output.type
     return {
         "pixels": y.nhwc[2],
         "in_channels": x.nhwc[3],
         "out_channels": y.nhwc[3],
         "element_bytes": element_bytes(node),
-        "channels": np.array(cast(PickChannels, node.op).picked, np.uint16),
+        "channels": np.array(node.op.picked, np.uint16),
     }
 
 
@@ -104,10 +103,10 @@ def _numbers(params: dict[str, Value]) -> dict[str, int]:
     return {name: value for name, value in params.items() if isinstance(value, int)}
 
 
-def _pad_work(node: Node) -> Work:
+def _pad_work(node: Node[Pad]) -> Work:
     """Pixels that are copied, and the padding around them: memset fills elements of one byte, a loop larger ones."""
-    op, p = cast(Pad, node.op), _numbers(_pad(node))
-    x, y = node.inputs[0].type, node.output.type
+    op, p = node.op, _numbers(_pad(node))
+    x, y = node.x.type, node.output.type
     size, rows = p["element_bytes"], y.rows
     read = [op.rows(row, node.sig)[0][0] for row in range(rows)]
     there, source = _copied_rows(read)
@@ -141,9 +140,9 @@ def _elements(count: float, size: int) -> Work:
     return copied(count, size, size % WORD == 0) + Work(words=count * (size // WORD))
 
 
-def _concat_work(node: Node) -> Work:
+def _concat_work(node: Node[Concat]) -> Work:
     """Pieces, the inputs that have no row for an output row, and the pieces of the others, each of which is copied."""
-    op, shape, p = cast(Concat, node.op), node.output.type, _numbers(_concat(node))
+    op, shape, p = node.op, node.output.type, _numbers(_concat(node))
     pieces = p["pieces"]
     total, before = Work(pixels=pieces), np.zeros(shape.rows, np.int64)
     reads = [op.rows(row, node.sig) for row in range(shape.rows)]
@@ -156,9 +155,9 @@ def _concat_work(node: Node) -> Work:
     return total
 
 
-def _slice_work(node: Node) -> Work:
-    op, p = cast(Slice, node.op), _numbers(_slice(node))
-    x, y = node.inputs[0].type, node.output.type
+def _slice_work(node: Node[Slice]) -> Work:
+    op, p = node.op, _numbers(_slice(node))
+    x, y = node.x.type, node.output.type
     rows = np.array([op.rows(row, node.sig)[0][0] for row in range(y.rows)], np.int64)
     pixels, runs = np.arange(p["pixels"])[:, None], np.arange(p["runs"])
     source = p["begin"] + pixels * p["pixel_step"] + runs * p["run_step"]

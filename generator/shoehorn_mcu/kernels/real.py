@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import TypeVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import DType, Node
+from shoehorn_mcu.ir import DType, Node, OpT, is_a
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.base.operands import are, data, element_by_element
 from shoehorn_mcu.kernels.base.work import Work, by_lanes
@@ -30,19 +30,24 @@ from shoehorn_mcu.kernels.window.sums import by_rows, columns, columns_work, row
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import (
     Add,
+    Addition,
     Average,
     AveragePool2d,
     Clamped,
     Conv2d,
     Dense,
     DepthwiseConv2d,
+    LinearOp,
     MaxPool2d,
     Mean,
+    Pool2d,
     Softmax,
     Sub,
     SumDense,
     SumPool,
 )
+
+LinearT = TypeVar("LinearT", bound=LinearOp)
 
 
 def _all_f32(node: Node) -> bool:
@@ -53,7 +58,7 @@ def _all_real(node: Node) -> bool:
     return _all_f32(node) or are(DType.FLOAT16, *node.inputs, node.output)
 
 
-def _linear_real(node: Node) -> bool:
+def _linear_real(node: Node[LinearOp]) -> bool:
     x, weights, bias = node.inputs
     constant = weights.data is not None and bias.data is not None
     rest = (x, weights, node.output)
@@ -61,14 +66,14 @@ def _linear_real(node: Node) -> bool:
 
 
 def _half(node: Node) -> bool:
-    return node.inputs[0].type.dtype is DType.FLOAT16
+    return node.x.type.dtype is DType.FLOAT16
 
 
 def _fused(node: Node) -> bool:
     return isinstance(node.op, Conv2d | DepthwiseConv2d | Dense | SumDense) and node.op.fused
 
 
-def _sums(node: Node) -> dict[str, Value]:
+def _sums(node: Node[LinearOp]) -> dict[str, Value]:
     """Struct members for how sums are rounded and bounded."""
     return {"fused": int(_fused(node)), **_stored_as(node), **_bounds(node)}
 
@@ -78,63 +83,63 @@ def _stored_as(node: Node) -> dict[str, Value]:
     return {"half": int(_half(node))}
 
 
-def _bounds(node: Node) -> dict[str, Value]:
-    clamp = cast(Clamped, node.op).clamp
+def _bounds(node: Node[Clamped]) -> dict[str, Value]:
+    clamp = node.op.clamp
     return {"y_min": clamp.low, "y_max": clamp.high}
 
 
-def _conv2d(node: Node) -> dict[str, Value]:
-    return {**geometry(cast(Conv2d, node.op), node), **channel_groups(node), **_sums(node)}
+def _conv2d(node: Node[Conv2d]) -> dict[str, Value]:
+    return {**geometry(node), **channel_groups(node), **_sums(node)}
 
 
-def _depthwise_conv2d(node: Node) -> dict[str, Value]:
-    return {**geometry(cast(DepthwiseConv2d, node.op), node), **multiplied(node), **_sums(node)}
+def _depthwise_conv2d(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
+    return {**geometry(node), **multiplied(node), **_sums(node)}
 
 
-def _dense(node: Node) -> dict[str, Value]:
-    outputs, inputs = node.inputs[1].type.shape
+def _dense(node: Node[Dense]) -> dict[str, Value]:
+    outputs, inputs = node.weights.type.shape
     return {"positions": node.output.type.nhwc[2], "inputs": inputs, "outputs": outputs, **_sums(node)}
 
 
-def _constants(node: Node) -> dict[str, Value]:
-    return {"weights": data(node.inputs[1]).astype(np.float32), "bias": data(node.inputs[2])}
+def _constants(node: Node[LinearOp]) -> dict[str, Value]:
+    return {"weights": data(node.weights).astype(np.float32), "bias": data(node.bias)}
 
 
-def _stored(node: Node) -> dict[str, Value]:
+def _stored(node: Node[LinearOp]) -> dict[str, Value]:
     """Constants in the model's order, weights in their own type."""
-    return {"weights": data(node.inputs[1]), "bias": data(node.inputs[2])}
+    return {"weights": data(node.weights), "bias": data(node.bias)}
 
 
-def _interleaved(node: Node, tile: Tile) -> dict[str, Value]:
+def _interleaved(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
     """Weights by blocks of outputs of a group, innermost; those of missing outputs are 0."""
     lanes = tile.sizes["outputs"]
-    weights = data(node.inputs[1])
+    weights = data(node.weights)
     by_group = weights.reshape(_groups(node), -1, weights[0].size)
     missing = -by_group.shape[1] % lanes
     padded = np.pad(by_group, ((0, 0), (0, missing), (0, 0)))
     blocks = padded.reshape(len(by_group), -1, lanes, weights[0].size).swapaxes(2, 3)
-    return {"weights": np.ascontiguousarray(blocks), "bias": data(node.inputs[2])}
+    return {"weights": np.ascontiguousarray(blocks), "bias": data(node.bias)}
 
 
-def _groups(node: Node) -> int:
-    return cast(int, channel_groups(node)["groups"]) if isinstance(node.op, Conv2d) else 1
+def _groups(node: Node[LinearOp]) -> int:
+    return channel_groups(node)["groups"] if is_a(node, Conv2d) else 1
 
 
-def _in_vectors(node: Node, tile: Tile) -> dict[str, Value]:
+def _in_vectors(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
     """`_interleaved`, with the biases of missing outputs too, which are 0."""
-    bias = data(node.inputs[2]).reshape(_groups(node), -1)
+    bias = data(node.bias).reshape(_groups(node), -1)
     padded = np.pad(bias, ((0, 0), (0, -bias.shape[1] % tile.sizes["outputs"])))
     return {**_interleaved(node, tile), "bias": padded}
 
 
-def _lanes_work(node: Node, tile: Tile) -> Work:
+def _lanes_work(node: Node[Conv2d], tile: Tile) -> Work:
     """Steps of the inner loop over several pixels (`wide`) and over one, the loops, and their blocks of outputs."""
-    op = cast(Conv2d, node.op)
+    op = node.op
     lanes, together = tile.sizes["outputs"], tile.sizes["pixels"]
-    outputs, _, kernel_width, inputs = node.inputs[1].type.shape
-    groups = node.inputs[0].type.nhwc[3] // inputs
+    outputs, _, kernel_width, inputs = node.weights.type.shape
+    groups = node.x.type.nhwc[3] // inputs
     blocks = groups * -(-(outputs // groups) // lanes)
-    lines = lines_of(op, node)
+    lines = lines_of(node)
     whole = sum(taps == kernel_width for taps in lines.taps) // together
     single = len(lines.taps) - whole * together
     met = blocks * lines.inside
@@ -150,45 +155,46 @@ def _lanes_work(node: Node, tile: Tile) -> Work:
     )
 
 
-def _add(node: Node) -> dict[str, Value]:
-    return {**binary(node), **_stored_as(node), "b_sign": float(cast(Add | Sub, node.op).sign)}
+def _add(node: Node[Addition]) -> dict[str, Value]:
+    return {**binary(node), **_stored_as(node), "b_sign": float(node.op.sign)}
 
 
-def _pool(node: Node) -> dict[str, Value]:
+def _pool(node: Node[Pool2d]) -> dict[str, Value]:
     return {**pool2d(node), **_stored_as(node)}
 
 
-def _mean(node: Node) -> dict[str, Value]:
+def _mean(node: Node[Mean]) -> dict[str, Value]:
     return {
         **mean_shape(node),
         **_stored_as(node),
-        "count": float(node.inputs[0].type.elements // node.output.type.elements),
+        "count": float(node.x.type.elements // node.output.type.elements),
     }
 
 
-def _sum_pool(node: Node) -> dict[str, Value]:
+def _sum_pool(node: Node[SumPool]) -> dict[str, Value]:
     return {**columns(node), **_stored_as(node)}
 
 
-def _sum_dense(node: Node) -> dict[str, Value]:
+def _sum_dense(node: Node[SumDense]) -> dict[str, Value]:
     return {**sum_dense(node), "fused": int(_fused(node)), **_stored_as(node)}
 
 
-def _average(node: Node) -> dict[str, Value]:
+def _average(node: Node[Average]) -> dict[str, Value]:
     return {
         "elements": node.output.type.row_elements,
         "biased": int(len(node.inputs) == 2),
-        "count": float(cast(Average, node.op).count),
+        "count": float(node.op.count),
         **_bounds(node),
     }
 
 
-def _average_constants(node: Node) -> dict[str, Value]:
+def _average_constants(node: Node[Average]) -> dict[str, Value]:
     """The bias, or one number that takes no part."""
-    return {"bias": data(node.inputs[1]) if len(node.inputs) == 2 else np.zeros(1, np.float32)}
+    _, *bias = node.inputs
+    return {"bias": data(bias[0]) if bias else np.zeros(1, np.float32)}
 
 
-def _rows_of_weights(node: Node) -> dict[str, Value]:
+def _rows_of_weights(node: Node[SumDense]) -> dict[str, Value]:
     """As the reference has them: in float32, by rows of x."""
     packed = by_rows(node)
     return {**packed, "weights": np.asarray(packed["weights"]).astype(np.float32)}
@@ -198,9 +204,9 @@ def _sums_f32(node: Node) -> bool:
     return are(DType.FLOAT32, node.output)
 
 
-def _softmax(node: Node) -> dict[str, Value]:
+def _softmax(node: Node[Softmax]) -> dict[str, Value]:
     _, _, positions, channels = node.output.type.nhwc
-    return {"positions": positions, "channels": channels, "beta": cast(Softmax, node.op).beta}
+    return {"positions": positions, "channels": channels, "beta": node.op.beta}
 
 
 def _softmax_work(node: Node) -> Work:
@@ -208,15 +214,15 @@ def _softmax_work(node: Node) -> Work:
     return Work(pixels=positions, outputs=positions * channels)
 
 
-def _vectors_work(node: Node, tile: Tile) -> Work:
+def _vectors_work(node: Node[Conv2d], tile: Tile) -> Work:
     """By groups of pixels, of as many as the tile has, of two and of one: steps of the inner loop, loops and blocks."""
-    op = cast(Conv2d, node.op)
+    op = node.op
     lanes, together = tile.sizes["outputs"], tile.sizes["pixels"]
-    outputs, _, kernel_width, inputs = node.inputs[1].type.shape
-    lines = lines_of(op, node)
+    outputs, _, kernel_width, inputs = node.weights.type.shape
+    lines = lines_of(node)
     blocks = _groups(node) * -(-(outputs // _groups(node)) // lanes)
     joined = op.dilation[1] == 1 and _groups(node) == 1
-    many, two, one = _pixel_groups(op, node, together)
+    many, two, one = _pixel_groups(node, together)
     met = blocks * lines.inside
     loops, steps = (1, kernel_width * inputs) if joined else (kernel_width, inputs)
     taps = sum(lines.taps) - (many * together + 2 * two) * kernel_width  # of the pixels that are alone
@@ -237,24 +243,24 @@ def _vectors_work(node: Node, tile: Tile) -> Work:
     )
 
 
-def _pixel_groups(op: Conv2d, node: Node, together: int) -> tuple[int, int, int]:
+def _pixel_groups(node: Node[Conv2d], together: int) -> tuple[int, int, int]:
     """How many groups of `together` pixels, of two and of one the loop over a row has."""
-    _, _, width, _ = node.inputs[0].type.nhwc
-    out_width, kernel_width = node.output.type.nhwc[2], node.inputs[1].type.shape[2]
+    _, _, width, _ = node.x.type.nhwc
+    out_width, kernel_width = node.output.type.nhwc[2], node.weights.type.shape[2]
     found, ox = [0, 0, 0], 0
     while ox < out_width:
-        left = ox * op.stride[1] - op.padding.left
-        beyond = width - 1 - left - (kernel_width - 1) * op.dilation[1]
+        left = ox * node.op.stride[1] - node.op.padding.left
+        beyond = width - 1 - left - (kernel_width - 1) * node.op.dilation[1]
         sizes = (together, 2, 1)
-        fits = [left >= 0 and out_width - ox >= n and beyond >= (n - 1) * op.stride[1] for n in sizes[:2]]
+        fits = [left >= 0 and out_width - ox >= n and beyond >= (n - 1) * node.op.stride[1] for n in sizes[:2]]
         which = fits.index(True) if True in fits else 2
         found[which] += 1
         ox += sizes[which]
     return found[0], found[1], found[2]
 
 
-def _dense_vectors_work(node: Node, tile: Tile) -> Work:
-    outputs, inputs = node.inputs[1].type.shape
+def _dense_vectors_work(node: Node[Dense], tile: Tile) -> Work:
+    outputs, inputs = node.weights.type.shape
     positions = node.output.type.nhwc[2]
     blocks = positions * -(-outputs // tile.sizes["outputs"])
     fours, rest = divmod(inputs, _FOUR)
@@ -297,7 +303,7 @@ def _is(arithmetic: str) -> Callable[[Node], bool]:
     return accepts
 
 
-def _each(of: Variant, *arithmetic: str) -> tuple[Variant, ...]:
+def _each(of: Variant[OpT], *arithmetic: str) -> tuple[Variant[OpT], ...]:
     """The variant in these kinds of arithmetic, from the same body; a core needs Isa.FPU for all but the plain one."""
     return tuple(
         replace(
@@ -312,7 +318,7 @@ def _each(of: Variant, *arithmetic: str) -> tuple[Variant, ...]:
     )
 
 
-def _in_order(contract: Contract, work: Callable[[Node], Work]) -> Variant:
+def _in_order(contract: Contract[LinearT], work: Callable[[Node[LinearT]], Work]) -> Variant[LinearT]:
     """The portable body of a linear op."""
     return Variant(contract, lambda node, _: work(node), pack=lambda node, _: _stored(node))
 

@@ -91,8 +91,6 @@ def _memories(spec: Shoehorn) -> Iterator[str]:
     scripts = [path for path in family_files(spec.family).values() if path.name == "link.ld.in"]
     text = "".join(path.read_text() for path in scripts)
     needed = sorted({name.lower() for name in re.findall(r"@([A-Z0-9_]+)_ORIGIN@", text)})
-    regions = re.findall(r"^ +([A-Z0-9_]+) \(|ALIAS\(\"(\w+)", text, re.MULTILINE)
-    taken = {"include", *(name.lower() for found in regions for name in found)}
     known, main = {memory.name: memory for memory in spec.memory}, spec.main_memory
     if missing := [name for name in needed if name not in known]:
         yield f"shoehorn.memory: family {spec.family} needs a memory called {' and one called '.join(missing)}"
@@ -102,11 +100,18 @@ def _memories(spec: Shoehorn) -> Iterator[str]:
             yield f"shoehorn.memory: '{name}' must be of kind {'ram or tcm' if name == 'ram' else 'flash'}"
     if needed and main and main.name != "ram":
         yield f"shoehorn.memory: '{main.name}' is before 'ram', which has the stack; put ram first"
+    yield from _taken(spec, text)
+    if needed and main and spec.sram_bytes > main.bytes:
+        yield f"shoehorn.sram_bytes: {spec.sram_bytes} is more than the {main.bytes} bytes of '{main.name}'"
+
+
+def _taken(spec: Shoehorn, text: str) -> Iterator[str]:
+    """Faults of memories whose names mean other parts of the linker script."""
+    regions = re.findall(r"^ +([A-Z0-9_]+) \(|ALIAS\(\"(\w+)", text, re.MULTILINE)
+    taken = {"include", *(name.lower() for found in regions for name in found)}
     for memory in spec.other_memories:
         if memory.name in taken:
             yield f"shoehorn.memory: '{memory.name}' means another part of the linker script; give it another name"
-    if needed and main and spec.sram_bytes > main.bytes:
-        yield f"shoehorn.sram_bytes: {spec.sram_bytes} is more than the {main.bytes} bytes of '{main.name}'"
 
 
 def _defines(spec: Shoehorn, family: Family, chip: Chip) -> Iterator[str]:

@@ -24,4 +24,4 @@ def scales(node: Node) -> tuple[float, ...]:
 
 def ratio(node: Node) -> float:
     """The first input's scale over the output's."""
-    return node.inputs[0].type.quantised.scale / node.output.type.quantised.scale
+    return node.x.type.quantised.scale / node.output.type.quantised.scale

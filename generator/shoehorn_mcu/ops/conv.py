@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, Self, TypeVar, cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, DType, Floats, Node, Op, Signature, TensorType
+from shoehorn_mcu.ir import Array, Bools, DType, Floats, Node, Op, Signature, TensorType, Weighted
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales, scaled_sums
@@ -38,9 +38,9 @@ def _centred(x: Array, sig: Signature) -> Floats:
     return x.astype(np.float64) - sig.inputs[0].quantised.zero_point
 
 
-def _wide(node: Node) -> Floats:
+def _wide(node: Node[LinearOp]) -> Floats:
     """The constant weights, integers in float64."""
-    weights = node.inputs[1].data
+    weights = node.weights.data
     assert weights is not None
     return cast(Floats, weights) if weights.dtype.kind == "f" else weights.astype(np.float64)
 
@@ -52,7 +52,7 @@ def _finish(acc: Floats, bias: Array, scales: Scales, clamp: Bounds, output: Ten
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Window(Op):
+class Window(Weighted):
     """A kernel that slides over rows and columns; inputs x and, not always in second place, weights.
 
     `weights` may be [O, kh, kw, I] or [1, kh, kw, O].
@@ -65,7 +65,7 @@ class Window(Op):
 
     def weights(self, sig: Signature) -> TensorType:
         """The type of the weights."""
-        return sig.inputs[1]
+        return sig.inputs[self.weights_place]
 
     def positions(self, x: TensorType, weights: TensorType) -> tuple[int, int]:
         """Height and width of the output; raises GraphError where the kernel does not fit."""
@@ -117,9 +117,9 @@ class _Convolution(Window, LinearOp):
             raise refuse(self, f"bias has shape {bias.shape}, ({channels},) is needed")
         return x.shape[0], *self.positions(x, weights), channels
 
-    def _cases(self, node: Node) -> tuple[Bools, Bools]:
+    def _cases(self, node: Node[Self]) -> tuple[Bools, Bools]:
         """LinearView's `down` and `across`."""
-        x, weights, y = node.inputs[0].type, node.inputs[1].type, node.output.type
+        x, weights, y = node.x.type, node.weights.type, node.output.type
         inside = []
         for axis, before in enumerate((self.padding.top, self.padding.left)):
             first = np.arange(y.nhwc[1 + axis])[:, None] * self.stride[axis] - before
@@ -142,9 +142,9 @@ class Conv2d(_Convolution):
             raise refuse(self, f"weights {weights} do not divide the channels of x {x} into groups")
         return weights.shape[0]
 
-    def linear_view(self, node: Node) -> LinearView:
+    def linear_view(self, node: Node[Self]) -> LinearView:
         weights = _wide(node)
-        groups = node.inputs[0].type.shape[3] // weights.shape[3]
+        groups = node.x.type.shape[3] // weights.shape[3]
         return LinearView(weights.reshape(groups, -1, *weights.shape[1:]), *self._cases(node))
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
@@ -193,10 +193,10 @@ class DepthwiseConv2d(_Convolution):
             raise refuse(self, f"weights {weights} do not fit x {x}: 1 x height x width x a multiple of C is needed")
         return weights.shape[3]
 
-    def linear_view(self, node: Node) -> LinearView:
+    def linear_view(self, node: Node[Self]) -> LinearView:
         weights = _wide(node)
         by_output = np.moveaxis(weights[0], 2, 0)
-        by_input = by_output.reshape(node.inputs[0].type.shape[3], -1, *weights.shape[1:3], 1)
+        by_input = by_output.reshape(node.x.type.shape[3], -1, *weights.shape[1:3], 1)
         return LinearView(by_input, *self._cases(node))
 
     def per_channel(self, node: Node) -> bool:
@@ -251,14 +251,14 @@ class TransposeConv2d(LinearOp):
             raise refuse(self, f"output shape {self.output_shape} does not fit x {x} and weights {weights}")
         return self.output_shape
 
-    def check(self, node: Node) -> None:
-        if node.inputs[0].type.dtype is not DType.INT16:
-            laws.quantised(self, node.inputs[0], "input")
-        laws.dtype(self, node.inputs[1], "weights", DType.INT8)
+    def check(self, node: Node[Self]) -> None:
+        if node.x.type.dtype is not DType.INT16:
+            laws.quantised(self, node.x, "input")
+        laws.dtype(self, node.weights, "weights", DType.INT8)
         super().check(node)
 
-    def linear_view(self, node: Node) -> LinearView:
-        weights, x, y = _wide(node), node.inputs[0].type, node.output.type
+    def linear_view(self, node: Node[Self]) -> LinearView:
+        weights, x, y = _wide(node), node.x.type, node.output.type
         inside = []
         for axis, before in enumerate((self.padding.top, self.padding.left)):
             size, out, kernel, stride = x.nhwc[1 + axis], y.nhwc[1 + axis], weights.shape[1 + axis], self.stride[axis]
@@ -313,7 +313,7 @@ class Dense(LinearOp):
     def scales(self, sig: Signature) -> Scales:
         return dense_scales(sig)
 
-    def linear_view(self, node: Node) -> LinearView:
+    def linear_view(self, node: Node[Self]) -> LinearView:
         always = np.ones((1, 1), np.bool_)
         return LinearView(_wide(node)[None, :, None, None, :], always, always)
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, Range, Signature, TensorType
+from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, Pairwise, Range, Signature, TensorType
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
@@ -20,6 +20,7 @@ from shoehorn_mcu.ops.rules import broadcast_by_pixels, broadcast_rows, broadcas
 
 __all__ = [
     "Add",
+    "Addition",
     "Binary",
     "Maximum",
     "Minimum",
@@ -39,7 +40,7 @@ class AddParams(NamedTuple):
 
 
 def add_params(sig: Signature) -> AddParams:
-    """The three scales of Add, from quotients in double precision; all are below one."""
+    """The three scales of Add and Sub, from quotients in double precision; all are below one."""
     a, b = (t.quantised.scale for t in sig.inputs)
     twice = 2.0 * max(a, b)
     return AddParams(
@@ -48,11 +49,6 @@ def add_params(sig: Signature) -> AddParams:
         b=quantize_multiplier(b / twice),
         y=quantize_multiplier(twice / ((1 << _LEFT_SHIFT) * sig.output.quantised.scale)),
     )
-
-
-def sub_params(sig: Signature) -> AddParams:
-    """The three scales of Sub; as `add_params`."""
-    return add_params(sig)
 
 
 _LEFT_SHIFT = 20
@@ -95,7 +91,7 @@ def product_overflow(node: Node) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Binary(Clamped):
+class Binary(Clamped, Pairwise):
     """inputs (a, b), int8, NumPy broadcasting up to four dimensions.
 
     Either may be a constant, which is then read by rows from flash. Subclasses are monotone in each operand.
@@ -103,9 +99,9 @@ class Binary(Clamped):
 
     spaced: ClassVar[bool] = True
 
-    def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "first input")
-        laws.quantised(self, node.inputs[1], "second input")
+    def check(self, node: Node[Self]) -> None:
+        laws.quantised(self, node.a, "first input")
+        laws.quantised(self, node.b, "second input")
         laws.quantised(self, node.output, "output")
         laws.same_images(self, node)
 
@@ -127,7 +123,7 @@ class Binary(Clamped):
         return broadcast_by_pixels(sig)
 
 
-class _Sum(Binary):
+class Addition(Binary):
     """a plus `sign` times b, int8 or float32.
 
     int8: both operands are scaled to 2^-20 of twice the larger scale; TFLite requires a factor below 1 after that.
@@ -135,7 +131,7 @@ class _Sum(Binary):
 
     sign: ClassVar[int]
 
-    def check(self, node: Node) -> None:
+    def check(self, node: Node[Self]) -> None:
         if real.check(node, "first input", "second input"):
             laws.same_images(self, node)
         else:
@@ -155,7 +151,7 @@ class _Sum(Binary):
 class _Extremum(Binary):
     """Compares stored values, so all three tensors share one quantisation."""
 
-    def check(self, node: Node) -> None:
+    def check(self, node: Node[Self]) -> None:
         super().check(node)
         for operand in node.inputs:
             laws.same_quant(self, operand, node.output)
@@ -171,13 +167,13 @@ def _add(arrays: Sequence[Array], sig: Signature, params: AddParams, sign: int) 
     return rescale(scaled_a + sign * scaled_b, *params.y)
 
 
-class Add(_Sum):
+class Add(Addition):
     """a + b; int8 is requantised as TFLite's integer ADD (left shift 20)."""
 
     sign: ClassVar[int] = 1
 
 
-class Sub(_Sum):
+class Sub(Addition):
     """a - b; int8 is requantised as TFLite's integer SUB."""
 
     sign: ClassVar[int] = -1
@@ -215,8 +211,9 @@ class Prelu(Op):
     spaced: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
-        laws.quantised(self, node.inputs[1], "alpha")
+        x, alpha = node.inputs
+        laws.quantised(self, x, "input")
+        laws.quantised(self, alpha, "alpha")
         laws.quantised(self, node.output, "output")
         laws.same_images(self, node)
 
@@ -226,7 +223,7 @@ class Prelu(Op):
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         """Monotone on either side of x = 0, where it is 0, so the extremes are at the ends of the range or at 0."""
         x, alpha = operands
-        bend = np.clip(node.inputs[0].type.quantised.zero_point, x.low, x.high)
+        bend = np.clip(node.x.type.quantised.zero_point, x.low, x.high)
         return _corners(node, (x.low, x.high, bend), (alpha.low, alpha.high))
 
     def channels(self, node: Node) -> Channels | None:

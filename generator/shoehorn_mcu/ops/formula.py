@@ -248,32 +248,46 @@ def _check(made: Formula) -> None:
 
 def _typed(step: Step, of: list[DType]) -> bool:
     """Whether the element types of a step and of its operands agree."""
-    kind, first = step.dtype.numpy.kind, of[0] if of else step.dtype
     if DType.FLOAT16 in (step.dtype, *of):
-        return step.name == "cast" and DType.FLOAT32 in (step.dtype, first)
-    if step.name == "select":
-        return first is DType.BOOL and of[1] is of[2] is step.dtype
-    if step.name in ("less", "equal"):
-        return step.dtype is DType.BOOL and of[0] is of[1]
-    if step.name == "cast":
-        return True
-    if step.name == "table":
-        low, high = step.dtype.limits if kind in "iu" and step.dtype.bytes <= 4 else (0, -1)
-        entries = step.entries
-        return first.numpy.kind in "iu" and len(entries) <= MOST_ENTRIES and all(low <= n <= high for n in entries)
-    if step.name == "bits":
-        return _BITS.get(first) is step.dtype
-    if step.name == "constant":
-        low, high = step.dtype.limits if kind in "iu" else (0, 1)
-        return kind == "f" or low <= step.number <= high
-    same = all(dtype is step.dtype for dtype in of)
-    if step.name in _ON_BITS:
-        return same and kind != "f"
-    if step.name in _ON_INTEGERS:
-        return same and kind in "iu"
-    if step.name in ("sqrt", "width"):
-        return same and (step.dtype in _UNSIGNED or (kind == "f" and step.name == "sqrt"))
-    return same and kind in "fiu"
+        return step.name == "cast" and DType.FLOAT32 in (step.dtype, of[0])
+    if step.name in _TYPES:
+        return _TYPES[step.name](step, of)
+    return all(dtype is step.dtype for dtype in of) and _takes(step.name, step.dtype)
+
+
+def _takes(name: str, dtype: DType) -> bool:
+    """Whether a step whose types are all the same takes this one."""
+    if name in ("sqrt", "width"):
+        return dtype in _UNSIGNED or (name == "sqrt" and dtype.numpy.kind == "f")
+    return dtype.numpy.kind in ("biu" if name in _ON_BITS else "iu" if name in _ON_INTEGERS else "fiu")
+
+
+def _constant_fits(step: Step, of: list[DType]) -> bool:
+    kind = step.dtype.numpy.kind
+    low, high = step.dtype.limits if kind in "iu" else (0, 1)
+    return kind == "f" or low <= step.number <= high
+
+
+def _table_fits(step: Step, of: list[DType]) -> bool:
+    low, high = step.dtype.limits if step.dtype.numpy.kind in "iu" and step.dtype.bytes <= 4 else (0, -1)
+    entries = step.entries
+    return of[0].numpy.kind in "iu" and len(entries) <= MOST_ENTRIES and all(low <= n <= high for n in entries)
+
+
+def _compares(step: Step, of: list[DType]) -> bool:
+    return step.dtype is DType.BOOL and of[0] is of[1]
+
+
+_TYPES: Mapping[str, Callable[[Step, list[DType]], bool]] = {
+    "select": lambda step, of: of[0] is DType.BOOL and of[1] is of[2] is step.dtype,
+    "less": _compares,
+    "equal": _compares,
+    "cast": lambda step, of: True,
+    "table": _table_fits,
+    "bits": lambda step, of: _BITS.get(of[0]) is step.dtype,
+    "constant": _constant_fits,
+}
+"""By step whose types need not all be the same: whether they agree."""
 
 
 class Term:

@@ -39,8 +39,9 @@ class Gather(Op):
     """
 
     def check(self, node: Node) -> None:
-        laws.same_quant(self, node.inputs[0], node.output)
-        laws.dtype(self, node.inputs[1], "indices", *INDICES)
+        x, indices = node.inputs
+        laws.same_quant(self, x, node.output)
+        laws.dtype(self, indices, "indices", *INDICES)
 
     def overflow(self, node: Node) -> str | None:
         return None
@@ -71,8 +72,9 @@ class Scatter(Formulaic):
         read = self.parsed
         if len(read.operands) != 2 or len({*read.operands, read.result}) > 1:
             raise OpFault(self, f"its formula {self.formula!r} does not combine two elements of one type")
-        laws.dtype(self, node.inputs[1], "indices", *INDICES)
-        for tensor in (node.inputs[0], node.inputs[2], node.output):
+        x, indices, updates = node.inputs
+        laws.dtype(self, indices, "indices", *INDICES)
+        for tensor in (x, updates, node.output):
             laws.dtype(self, tensor, "elements", read.result)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ir import Array, Node, Op, OpFault, RowPart, Signature, TensorType
 from shoehorn_mcu.ops.rules import refuse
 
 __all__ = ["InsertSlice"]
@@ -62,7 +62,6 @@ class InsertSlice(Op):
         return own_rows(self.op)
 
     def computed(self, node: Node) -> Node:
-        """The node of `op` alone, which writes a tensor of its own."""
         own = self._own_sig(node.sig)
         return Node(self.op, self._of_op(node.inputs), replace(node.output, name=self.op.output, type=own.output))
 
@@ -74,13 +73,10 @@ class InsertSlice(Op):
         shape = tuple(self.count if d == self.axis else size for d, size in enumerate(sig.output.shape))
         return Signature(self._of_op(sig.inputs), replace(sig.output, shape=shape))
 
-    def start(self, y: TensorType) -> int:
-        """Elements of an output row before the first that `op` writes."""
-        return self.first * (y.nhwc[CHANNELS] if self.axis == COLUMNS else 1)
-
-    def step(self, y: TensorType) -> int | None:
-        """Elements from a pixel that `op` writes to the next; None: its row is in one piece."""
-        return y.nhwc[CHANNELS] if self.axis == CHANNELS and y.nhwc[COLUMNS] > 1 else None
+    def row_part(self, output: TensorType) -> RowPart:
+        _, _, columns, channels = output.nhwc
+        step = channels if self.axis == CHANNELS and columns > 1 else None
+        return RowPart(self.first * (channels if self.axis == COLUMNS else 1), step, self.onto)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         shape = self.op.infer(self._of_op(inputs))

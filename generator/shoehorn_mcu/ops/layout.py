@@ -43,7 +43,7 @@ class Reshape(Mover):
 
     def channels(self, node: Node) -> Channels | None:
         """Element n is in channel n modulo the channels at either end; both divide the number of elements."""
-        x, y = node.inputs[0].type.nhwc[3], node.output.type.nhwc[3]
+        x, y = node.x.type.nhwc[3], node.output.type.nhwc[3]
         n = np.arange(math.lcm(x, y))
 
         def cut(operands: Sequence[Bools], output: Bools) -> Op:
@@ -52,7 +52,7 @@ class Reshape(Mover):
         return Channels((Tie(n % x, n % y),), cut)
 
     def per_channel(self, node: Node) -> bool:
-        return node.output.type.shape[-1:] == node.inputs[0].type.shape[-1:] != ()
+        return node.output.type.shape[-1:] == node.x.type.shape[-1:] != ()
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
@@ -82,7 +82,7 @@ class Pad(Mover):
 
     def check(self, node: Node) -> None:
         super().check(node)
-        dtype = node.inputs[0].type.dtype
+        dtype = node.x.type.dtype
         if dtype.numpy.kind == "f":
             return
         low, high = dtype.limits if dtype.numpy.kind in "iu" else (0, 1)
@@ -91,7 +91,7 @@ class Pad(Mover):
 
     def channels(self, node: Node) -> Channels | None:
         """The channels added by padding are not tied to any input channel."""
-        places = np.arange(node.inputs[0].type.nhwc[3])
+        places = np.arange(node.x.type.nhwc[3])
         begin = self.before[-1] if self.before else 0
 
         def cut(operands: Sequence[Bools], output: Bools) -> Op:

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Array, Bools, Channels, DType, Floats, Ints, Node, Op, OpFault, Range, Signature, Tie
+from shoehorn_mcu.ir import (
+    Array,
+    Biased,
+    Bools,
+    Channels,
+    DType,
+    Floats,
+    Ints,
+    Node,
+    Op,
+    OpFault,
+    Range,
+    Signature,
+    Tie,
+)
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.clamp import Clamped
@@ -148,7 +162,7 @@ def _dot(weights: Floats, x: Ints) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LinearOp(Clamped):
+class LinearOp(Clamped, Biased):
     """Constant weights and bias, and one of these kinds of element types:
 
     int8     x and output int8, weights int8, bias int32; weights that need 9 bits less their zero point are int16
@@ -159,7 +173,7 @@ class LinearOp(Clamped):
     row_inputs: ClassVar[int | None] = 1
     channel_axis: ClassVar[int] = 0  # the output channel's axis in the weights
 
-    def linear_view(self, node: Node) -> LinearView:
+    def linear_view(self, node: Node[Self]) -> LinearView:
         """The sums as groups of kernels over taps."""
         raise NotImplementedError
 
@@ -172,7 +186,7 @@ class LinearOp(Clamped):
         moved = scaled_sums(sums, sig.inputs[2].dtype, self.scales(sig)) + sig.output.quantised.zero_point
         return np.clip(moved, self.clamp.low, self.clamp.high)
 
-    def check(self, node: Node) -> None:
+    def check(self, node: Node[Self]) -> None:
         x, weights, bias = node.inputs
         if real.check(node, "input", "weights", "bias"):
             real.check_constant(node, 1, "weights")
@@ -194,20 +208,20 @@ class LinearOp(Clamped):
             if any(quant.zero_points) or (off > BIAS_TOLERANCE * node.output.type.quantised.scale).any():
                 raise OpFault(self, f"its bias {laws.quoted(bias.name)} has scales other than input times weights")
 
-    def sum_bounds(self, node: Node, x: Range) -> tuple[Ints, Ints]:
+    def sum_bounds(self, node: Node[Self], x: Range) -> tuple[Ints, Ints]:
         """Least and greatest finished sum per output channel, bias included, for stored inputs within `x`."""
-        zero, bias = node.inputs[0].type.quantised.zero_point, node.inputs[2].data
+        zero, bias = node.x.type.quantised.zero_point, node.bias.data
         assert bias is not None
         least, greatest = self.linear_view(node).bounds(x.low - zero, x.high - zero)
         return bias.astype(np.int64) + least, bias.astype(np.int64) + greatest
 
-    def accumulators(self, node: Node) -> Ints:
+    def accumulators(self, node: Node[Self]) -> Ints:
         """The largest magnitude per output channel that a sum can have while it is added up, whatever the input.
 
         Kernels begin with the folded bias, the sum at stored zeros under all taps, and add products of stored values
         of x's type (the zero point in the padding), so every partial sum is within that of all extreme products.
         """
-        x, weights, bias = node.inputs[0].type, node.inputs[1].data, node.inputs[2].data
+        x, weights, bias = node.x.type, node.weights.data, node.bias.data
         assert weights is not None and bias is not None
         by_channel = np.moveaxis(weights, self.channel_axis, 0).reshape(len(bias), -1)
         positive = np.maximum(by_channel, 0).sum(axis=1, dtype=np.int64)
@@ -218,9 +232,9 @@ class LinearOp(Clamped):
         largest: Ints = np.maximum(np.abs(start + least), np.abs(start + greatest))
         return largest
 
-    def overflow(self, node: Node) -> str | None:
+    def overflow(self, node: Node[Self]) -> str | None:
         largest = self.accumulators(node)
-        if node.inputs[2].type.dtype is DType.INT64:
+        if node.bias.type.dtype is DType.INT64:
             return overflow_64(largest, self.scales(node.sig), "channel")
         if (worst := int(largest.max())) > LIMIT:
             return f"the accumulator of channel {int(largest.argmax())} can reach {worst}, above int32"
@@ -229,7 +243,7 @@ class LinearOp(Clamped):
         faults = (rescaled(float(largest[c]), float(factors[c])) for c in shifting)
         return next((f"channel {c}: {why}" for c, why in zip(shifting, faults, strict=True) if why), None)
 
-    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+    def ranges(self, node: Node[Self], operands: Sequence[Range]) -> Range:
         """Ranges per channel; a channel whose sums may overflow has none, unless its multiplier is 0.
 
         Those of int16 are the clamp.
@@ -243,7 +257,7 @@ class LinearOp(Clamped):
         high = self.requantise(np.where(known, greatest, 0), node.sig)
         return Range(np.where(known, low, self.clamp.low), np.where(known, high, self.clamp.high))
 
-    def channels(self, node: Node) -> Channels | None:
+    def channels(self, node: Node[Self]) -> Channels | None:
         """Ties within groups. The pass cuts weights and bias itself, along `channel_axis`."""
         return Channels((self.linear_view(node).tie(),), lambda operands, output: self.cut(output))
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ir import Array, DType, Node, Op, OpFault, Pairwise, Signature, TensorType
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.formula import Formula, parse
 from shoehorn_mcu.ops.rules import broadcast_by_pixels, refuse, want
@@ -68,6 +68,7 @@ class Formulaic(Op):
 class Map(Formulaic):
     """The formula of one to eight inputs, element by element, NumPy broadcasting."""
 
+    any_shape: ClassVar[bool] = True
     spaced: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:
@@ -220,7 +221,7 @@ class TopIndices(_AlongColumns):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MatMul(Formulaic):
+class MatMul(Formulaic, Pairwise):
     """inputs (a, b): (..., 1, K) and (..., K, N) give (..., 1, N), leading dimensions broadcast.
 
     y[n] = f(... f(f(0, a[0], b[0, n]), a[1], b[1, n]) ...), in this order; f is the formula of the sum so far, an

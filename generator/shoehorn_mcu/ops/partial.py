@@ -20,19 +20,22 @@ from shoehorn_mcu.ops.conv import Window
 from shoehorn_mcu.ops.fixed_point import rescale
 from shoehorn_mcu.ops.rules import last_rows, refuse, want, want_rank
 
-__all__ = ["FirstPartial", "NextPartial", "Rescale"]
+__all__ = ["FirstPartial", "NextPartial", "Partial", "Rescale"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Partial(Window):
+class Partial(Window):
     """A sum of tap * weight over some input channels; x of any rank up to four, read as NHWC, and y of the same rank.
 
     Taps are stored values, and x's zero point in the padding. No constant is folded into the sum of a chunk: the
     constant part (bias - x_zero * sum of all weights of all chunks) is added once, at the start.
     """
 
+    start_place: ClassVar[int] = 2  # of the operand that the sums begin with
+    goes_on: ClassVar[bool] = False  # whether that operand is the sums so far, not a constant
+
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
+        laws.quantised(self, node.x, "input")
         laws.dtype(self, node.output, "output", DType.INT32)
         for tensor in node.inputs[len(node.row_inputs) :]:
             laws.constant(self, tensor, "weights or start")
@@ -64,7 +67,7 @@ class _Partial(Window):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FirstPartial(_Partial):
+class FirstPartial(Partial):
     """inputs (x, weights OHWI, start int32 [O]); y = start + sum of tap * weight, int32."""
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
@@ -80,13 +83,13 @@ class FirstPartial(_Partial):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NextPartial(_Partial):
+class NextPartial(Partial):
     """inputs (x, sum int32 as y, weights OHWI); y = sum + sum of tap * weight, int32."""
 
     row_inputs: ClassVar[int | None] = 2
-
-    def weights(self, sig: Signature) -> TensorType:
-        return sig.inputs[2]
+    weights_place: ClassVar[int] = 2
+    start_place: ClassVar[int] = 1
+    goes_on: ClassVar[bool] = True
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
@@ -118,7 +121,7 @@ class Rescale(Clamped):
     row_inputs: ClassVar[int | None] = 1
 
     def check(self, node: Node) -> None:
-        laws.dtype(self, node.inputs[0], "sum", DType.INT32, DType.INT16)
+        laws.dtype(self, node.x, "sum", DType.INT32, DType.INT16)
         laws.quantised(self, node.output, "output")
         for tensor in node.inputs[1:]:
             laws.constant(self, tensor, "multipliers or shifts")

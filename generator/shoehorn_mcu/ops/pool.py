@@ -89,9 +89,9 @@ class Pool2d(Clamped):
 
     def check(self, node: Node) -> None:
         if not real.check(node, "input"):
-            wide = (DType.INT16,) if node.inputs[0].type.dtype is DType.INT16 else ()
-            laws.quantised(self, node.inputs[0], "input", *wide)
-            laws.same_quant(self, node.inputs[0], node.output)
+            wide = (DType.INT16,) if node.x.type.dtype is DType.INT16 else ()
+            laws.quantised(self, node.x, "input", *wide)
+            laws.same_quant(self, node.x, node.output)
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         """The range of the values that are read, clamped."""
@@ -189,15 +189,15 @@ class Mean(Op):
 
     def check(self, node: Node) -> None:
         if not real.check(node, "input"):
-            laws.quantised(self, node.inputs[0], "input")
+            laws.quantised(self, node.x, "input")
             laws.quantised(self, node.output, "output")
-        laws.rank_4(self, node.inputs[0])
+        laws.rank_4(self, node.x)
         if not self.axes:
             raise OpFault(self, "it has no axes")
 
     def overflow(self, node: Node) -> str | None:
         """The division by the count is part of the factor."""
-        count = node.inputs[0].type.elements // node.output.type.elements
+        count = node.x.type.elements // node.output.type.elements
         if count * SPAN > LIMIT:
             return f"a sum of {count} elements can leave int32"
         return rescaled(count * SPAN, ratio(node) / count)
@@ -209,7 +209,7 @@ class Mean(Op):
         return channel_by_channel(node) if self.per_channel(node) else None
 
     def per_channel(self, node: Node) -> bool:
-        return len(node.inputs[0].type.shape) - 1 not in self.axes
+        return len(node.x.type.shape) - 1 not in self.axes
 
     def kept(self, x: TensorType) -> tuple[int, int, int, int]:
         """x's NHWC with every reduced dimension 1."""
@@ -263,7 +263,7 @@ class Softmax(Op):
         if real.check(node, "input"):
             laws.dtype(self, node.output, "output", DType.FLOAT32)
         else:
-            laws.quantised(self, node.inputs[0], "input")
+            laws.quantised(self, node.x, "input")
             laws.dtype(self, node.output, "output", DType.INT8)
             laws.fixed_output(self, node, SOFTMAX_QUANT)
         if self.beta <= 0:
@@ -271,7 +271,7 @@ class Softmax(Op):
 
     def overflow(self, node: Node) -> str | None:
         """TFLite's sum of exponentials holds 12 integer bits, and its scale must be more than 2^-26."""
-        depth, step = node.inputs[0].type.shape[-1], self.beta * scales(node)[0]
+        depth, step = node.x.type.shape[-1], self.beta * scales(node)[0]
         if depth >= SOFTMAX_LIMIT:
             return f"a sum of {depth} exponentials can leave int32; at most {SOFTMAX_LIMIT - 1} fit"
         return None if step * 2**26 > 1 else f"beta times scale is {step:g}, too small for TFLite's arithmetic"

@@ -36,7 +36,7 @@ def check(node: Node, *roles: str) -> bool:
     All are stored in float32, or all but a bias in float16.
     `roles` are the names of the inputs, in order, for messages.
     """
-    op, first = node.op, node.inputs[0]
+    op, first = node.op, node.x
     stored = first.type.dtype
     if stored not in STORED:
         return False

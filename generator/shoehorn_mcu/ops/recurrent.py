@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Floats, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ir import Array, Biased, DType, Floats, Node, Op, OpFault, Signature, TensorType
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale, saturate16
@@ -29,11 +29,12 @@ _GATE_BITS = 12  # below the point, of a gate before its sigmoid or tanh
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recurrent(Op):
+class Recurrent(Biased):
     """inputs (x (T, B, I), initial state (1, B, S), constants); the output is the states after each step, (T, B, S)."""
 
     row_inputs: ClassVar[int | None] = 2
     carries: ClassVar[bool] = True
+    weights_place: ClassVar[int] = 2
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         """The second operand is the state before the first step, the third the one before each other step."""
@@ -61,6 +62,8 @@ class Lstm(Recurrent):
     quantisation are those of the hidden states. Cell states have the scale 2^cell_power; `cell_clip`: their largest
     magnitude, stored, 0 for none.
     """
+
+    bias_place: ClassVar[int] = 4
 
     cell_power: int
     cell_clip: int = 0
@@ -190,6 +193,8 @@ class Recurrence(Formulaic, Recurrent):
     the formula reads 0. The sums of the last `late` gates are of part 1 after instead of h, and 0 for other parts than
     part 0; for part 0 the other sums then are 0.
     """
+
+    bias_place: ClassVar[int] = 3
 
     parts: int = 1
     late: int = 0

@@ -61,7 +61,7 @@ class Resize(Op):
     half_pixel_centers: bool
 
     def check(self, node: Node) -> None:
-        laws.same_quant(self, node.inputs[0], node.output)
+        laws.same_quant(self, node.x, node.output)
         if self.align_corners and self.half_pixel_centers:
             raise OpFault(self, "both align_corners and half_pixel_centers")
 
@@ -106,7 +106,7 @@ class ResizeBilinear(Resize):
 
     def check(self, node: Node) -> None:
         super().check(node)
-        laws.quantised(self, node.inputs[0], "input")
+        laws.quantised(self, node.x, "input")
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         height = sig.inputs[0].nhwc[1]

@@ -112,7 +112,7 @@ class Rfft(Op):
     length: int
 
     def check(self, node: Node) -> None:
-        for role, tensor in (("input", node.inputs[0]), ("output", node.output)):
+        for role, tensor in (("input", node.x), ("output", node.output)):
             laws.dtype(self, tensor, role, DType.INT16)
 
     def overflow(self, node: Node) -> str | None:

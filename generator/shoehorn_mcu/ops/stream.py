@@ -45,7 +45,7 @@ class Relabel(Op):
     view: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:
-        laws.dtype(self, node.output, "output", node.inputs[0].type.dtype)
+        laws.dtype(self, node.output, "output", node.x.type.dtype)
 
     def overflow(self, node: Node) -> str | None:
         return None

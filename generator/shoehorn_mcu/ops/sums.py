@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Ints, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ir import Array, DType, Ints, Node, Op, OpFault, Signature, TensorType, Weighted
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.clamp import Clamped
@@ -35,7 +35,7 @@ class _Sums(Op):
     sum_types: ClassVar[tuple[DType, ...]] = (DType.INT32,)
 
     def check(self, node: Node) -> None:
-        laws.dtype(self, node.inputs[0], "input", DType.INT8)
+        laws.dtype(self, node.x, "input", DType.INT8)
         laws.dtype(self, node.output, "sums", *self.sum_types)
         for tensor in node.inputs[1:]:
             laws.constant(self, tensor, "weights or start")
@@ -79,7 +79,7 @@ class SumPool(_Windows):
     start: int = 0  # 0 for float32
 
     def check(self, node: Node) -> None:
-        if node.inputs[0].type.dtype in real.STORED:
+        if node.x.type.dtype in real.STORED:
             laws.dtype(self, node.output, "sums", DType.FLOAT32)
         else:
             super().check(node)
@@ -128,8 +128,8 @@ class RunningMax(_Windows, Clamped):
     """The largest elements of x's windows, int8, clamped; x and y share one quantisation."""
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
-        laws.same_quant(self, node.inputs[0], node.output)
+        laws.quantised(self, node.x, "input")
+        laws.same_quant(self, node.x, node.output)
 
     def overflow(self, node: Node) -> str | None:
         return None
@@ -146,7 +146,7 @@ class RunningMax(_Windows, Clamped):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumDense(_Sums):
+class SumDense(_Sums, Weighted):
     """inputs (x (1, H, W, C) int8, weights int8 (O, H * W * C), start int32 (O)); sums int32 (1, H, 1, O).
 
     Row y: `start` and the products of x's first y + 1 rows with their weights. A dense layer of a flattened map: its
@@ -229,10 +229,10 @@ class Average(Clamped):
 
     def check(self, node: Node) -> None:
         if len(node.inputs) == 2:
-            laws.dtype(self, node.inputs[0], "sums", DType.FLOAT32)
+            laws.dtype(self, node.x, "sums", DType.FLOAT32)
             real.check_constant(node, 1, "bias")
         if not real.check(node, *("sums", "bias")[: len(node.inputs)]):
-            laws.dtype(self, node.inputs[0], "sums", DType.INT32, DType.INT16)
+            laws.dtype(self, node.x, "sums", DType.INT32, DType.INT16)
             laws.quantised(self, node.output, "output")
         if self.count < 1:
             raise OpFault(self, f"it divides by {self.count}")

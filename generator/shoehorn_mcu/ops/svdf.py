@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ir import Array, Biased, DType, Node, Op, OpFault, Signature, TensorType, Weighted
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.fixed_point import quantize_multiplier, rescale, wrap32
@@ -29,7 +29,7 @@ def _factor(first: float, second: float, over: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Svdf(Op):
+class _Svdf(Weighted):
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return ((0,),) * (self.row_inputs or 0)
 
@@ -43,6 +43,7 @@ class SvdfState(_Svdf):
     """
 
     row_inputs: ClassVar[int | None] = 2
+    weights_place: ClassVar[int] = 2
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
@@ -88,7 +89,7 @@ class SvdfState(_Svdf):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SvdfSum(_Svdf):
+class SvdfSum(_Svdf, Biased):
     """inputs (memory (B, F * M) int8 or int16, weights (F, M) of its type, bias int32 (U)); int8 (B, U).
 
     Each of U units is a sum of F / U filters over their memories, plus its bias. Sums wrap around: of int16 memories

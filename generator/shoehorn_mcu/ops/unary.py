@@ -52,6 +52,7 @@ def dtype_bounds(dtype: DType) -> tuple[int, int]:
 class _Elementwise(Op):
     """One input, an output of the same shape, row for row."""
 
+    any_shape: ClassVar[bool] = True
     spaced: ClassVar[bool] = True
 
     def channels(self, node: Node) -> Channels | None:
@@ -76,13 +77,13 @@ class Unary(_Elementwise):
     """
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
+        laws.quantised(self, node.x, "input")
         laws.quantised(self, node.output, "output")
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         """The extremes of the table over each channel's input range; the table need not be monotone."""
         table = np.asarray(self.table(node.sig)).astype(np.int64)
-        stored = np.arange(len(table)) + node.inputs[0].type.dtype.limits[0]
+        stored = np.arange(len(table)) + node.x.type.dtype.limits[0]
         inside = (operands[0].low[:, None] <= stored) & (stored <= operands[0].high[:, None])
         return Range(
             np.where(inside, table, table.max()).min(axis=1),
@@ -210,7 +211,7 @@ class Table(Unary):
     values: tuple[int, ...]
 
     def check(self, node: Node) -> None:
-        for tensor, role in ((node.inputs[0], "input"), (node.output, "output")):
+        for tensor, role in ((node.x, "input"), (node.output, "output")):
             laws.dtype(self, tensor, role, *laws.EIGHT_BITS)
         low, high = dtype_bounds(node.output.type.dtype)
         if len(self.values) != 256 or not all(low <= value <= high for value in self.values):
@@ -277,7 +278,7 @@ class Requantize(Rescaled):
     """QUANTIZE from one 8-bit type to another (int8 or uint8 at either end)."""
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input", *laws.EIGHT_BITS)
+        laws.quantised(self, node.x, "input", *laws.EIGHT_BITS)
         laws.quantised(self, node.output, "output", *laws.EIGHT_BITS)
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
@@ -296,7 +297,7 @@ class Quantize(_Elementwise):
     """
 
     def check(self, node: Node) -> None:
-        laws.dtype(self, node.inputs[0], "input", DType.FLOAT32)
+        laws.dtype(self, node.x, "input", DType.FLOAT32)
         if node.output.type.dtype is not DType.FLOAT16:
             laws.quantised(self, node.output, "output", *laws.EIGHT_BITS)
 
@@ -319,8 +320,8 @@ class Dequantize(_Elementwise):
     """int8 or uint8 to float32: scale * (x - zero point) in single precision; or float16, whose values stay."""
 
     def check(self, node: Node) -> None:
-        if node.inputs[0].type.dtype is not DType.FLOAT16:
-            laws.quantised(self, node.inputs[0], "input", *laws.EIGHT_BITS)
+        if node.x.type.dtype is not DType.FLOAT16:
+            laws.quantised(self, node.x, "input", *laws.EIGHT_BITS)
         laws.dtype(self, node.output, "output", DType.FLOAT32)
 
     def overflow(self, node: Node) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoehorn_mcu.ir import Bools, DType, Graph, Ints, Node, Range, Tie
+from shoehorn_mcu.ir import Bools, DType, Graph, Ints, Node, Range, Tie, is_a
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.arithmetic import LIMIT
 
@@ -26,7 +26,7 @@ class Reads:
 
 def reads(node: Node, x: Range) -> Reads | None:
     """How an int8 linear op over one group reads its input, which stays within `x`; None for any other op."""
-    if not isinstance(node.op, LinearOp) or node.output.type.dtype is DType.FLOAT32:
+    if not is_a(node, LinearOp) or node.output.type.dtype is DType.FLOAT32:
         return None
     view = node.op.linear_view(node)
     if view.groups > 1:
@@ -37,7 +37,7 @@ def reads(node: Node, x: Range) -> Reads | None:
     same = x.constant
     proven = node.op.accumulators(node) <= LIMIT  # only then may a constant part move into the bias
     needed[np.ix_(proven, same)] = False
-    centred = x.low - node.inputs[0].type.quantised.zero_point
+    centred = x.low - node.x.type.quantised.zero_point
     adds = np.flatnonzero(same & (centred != 0))
     sums = view.by_case(np.moveaxis(weights[..., adds], 3, 1)) * centred[adds][:, None, None]
     varies = (sums != sums[..., :1, :1]).any(axis=(2, 3))
@@ -76,7 +76,7 @@ def _spread(
         for node in order:
             output = needed[node.output.name]
             if (read := reads_of.get(node.op.name)) is not None:
-                needed[node.inputs[0].name] |= read.needed[output].any(axis=0)
+                needed[node.x.name] |= read.needed[output].any(axis=0)
                 continue
             for operand, tie in zip(node.row_inputs, ties_of[node.op.name], strict=True):
                 either = needed[operand.name][tie.operand] | output[tie.output]

@@ -35,7 +35,7 @@ def drop_views(graph: Graph) -> Graph:
 
 def _changes_nothing(node: Node) -> bool:
     """Whether the output is the input: same type, same elements in the same places."""
-    op, x, y = node.op, node.inputs[0].type, node.output.type
+    op, x, y = node.op, node.x.type, node.output.type
     if x != y:
         return False
     if isinstance(op, Slice):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, is_a
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops import Clamped, Conv2d, Dense, DepthwiseConv2d, Map, Padding, RealClamp, Reshape
 from shoehorn_mcu.ops.clamp import Bounds
@@ -77,7 +77,7 @@ def _folded_ahead(graph: Graph) -> Graph:
         after = _folded_behind(Node(ops[node.output.name], node.inputs, node.output), found, tensors)
         if after is None:
             continue
-        if first.inputs[0].type.dtype is DType.FLOAT32:
+        if first.x.type.dtype is DType.FLOAT32:
             for op in inside:
                 del ops[op.output]
             after = replace(after, inputs=(inside[0].inputs[0], *after.inputs[1:]))
@@ -117,16 +117,16 @@ def _affine(node: Node) -> _Affine | None:
     op = node.op
     if node.output.type.dtype is not DType.FLOAT32:
         return None
-    channels = node.inputs[0].type.nhwc[3]
-    if isinstance(op, DepthwiseConv2d):
-        one = node.inputs[1].type.shape == (1, 1, 1, channels)
-        if not one or op.stride != (1, 1) or op.padding != Padding():
+    channels = node.x.type.nhwc[3]
+    if is_a(node, DepthwiseConv2d):
+        one = node.weights.type.shape == (1, 1, 1, channels)
+        if not one or node.op.stride != (1, 1) or node.op.padding != Padding():
             return None
-        factor, addend = (_values(tensor).reshape(-1) for tensor in node.inputs[1:])
-        return _Affine(factor, addend, op.clamp)
-    if not isinstance(op, Map) or node.output.type != node.inputs[0].type or op.formula not in _OF_MAPS:
+        factor, addend = (_values(tensor).reshape(-1) for tensor in (node.weights, node.bias))
+        return _Affine(factor, addend, node.op.clamp)
+    if not isinstance(op, Map) or node.output.type != node.x.type or op.formula not in _OF_MAPS:
         return None
-    constant = node.inputs[1]
+    _, constant = node.inputs
     if constant.data is None or constant.type.elements not in (1, constant.type.nhwc[3]):
         return None
     number = np.broadcast_to(_values(constant).reshape(-1), (channels,))
@@ -169,7 +169,7 @@ def _ahead(node: Node) -> _Affine | None:
     if not isinstance(node.op, Map) or node.op.formula != _NORMALISED:
         found = _affine(node)
         return found if found is not None and found.clamp == RealClamp() else None
-    mean, deviation = node.inputs[1:]
+    _, mean, deviation = node.inputs
     if mean.data is None or deviation.data is None:
         return None
     channels = node.output.type.nhwc[3]
@@ -180,7 +180,7 @@ def _ahead(node: Node) -> _Affine | None:
 def _folded_behind(after: Node, affine: _Affine, tensors: dict[str, Tensor]) -> Op | None:
     """A linear op that takes its input before the factor and the addend; None where it cannot."""
     op, (factor, addend, _) = after.op, affine
-    if not isinstance(op, Linear) or after.inputs[0].type.dtype is not DType.FLOAT32:
+    if not isinstance(op, Linear) or after.x.type.dtype is not DType.FLOAT32:
         return None
     if not isinstance(op, Dense) and op.padding != Padding() and addend.any():
         return None  # the padding is 0 behind them

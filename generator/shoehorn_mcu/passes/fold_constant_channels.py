@@ -35,7 +35,7 @@ def fold_constant_channels(graph: Graph) -> Graph:
 def _once(graph: Graph) -> Graph:
     """The graph itself if nothing is dropped. A second run may drop more: only one of two groups may be left."""
     found = ranges(graph)
-    of_op = ((node.op.name, reads(node, found[node.inputs[0].name])) for node in graph.nodes() if node.inputs)
+    of_op = ((node.op.name, reads(node, found[node.x.name])) for node in graph.nodes() if node.inputs)
     reads_of = {name: read for name, read in of_op if read is not None}
     needed = needs(graph, reads_of)
     if all(channels.all() for channels in needed.values()):

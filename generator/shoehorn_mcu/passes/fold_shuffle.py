@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Array, Graph, Node, Op, Tensor, is_a
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, PickChannels
 from shoehorn_mcu.passes.lift_transposes import by_element
@@ -116,15 +116,15 @@ def _behind_affine(graph: Graph, pick: PickChannels) -> tuple[Graph, PickChannel
 
 def _has_no_groups(node: Node) -> bool:
     """Whether an op is a convolution or dense layer with constant weights, each of whose outputs reads all channels."""
-    if not isinstance(node.op, Conv2d | Dense) or any(tensor.data is None for tensor in node.inputs[1:]):
+    if not (is_a(node, Conv2d) or is_a(node, Dense)) or any(tensor.data is None for tensor in node.inputs[1:]):
         return False
-    return node.inputs[0].type.shape[-1] == node.inputs[1].type.shape[-1]
+    return node.x.type.shape[-1] == node.weights.type.shape[-1]
 
 
 def _is_by_channel(node: Node) -> bool:
     """Whether an op is a depthwise convolution of which each output channel reads the same channel of the input."""
     constant = all(tensor.data is not None for tensor in node.inputs[1:])
-    alike = node.inputs[0].type.shape[-1] == node.output.type.shape[-1]
+    alike = node.x.type.shape[-1] == node.output.type.shape[-1]
     return isinstance(node.op, DepthwiseConv2d) and constant and alike
 
 

@@ -30,7 +30,7 @@ def fuse_clamp(graph: Graph) -> Graph:
         op, bounds = fused.get(producer.op.name, producer.op), _bounds(node)
         if not isinstance(op, Clamped) or not isinstance(op.clamp, Clamp):
             continue
-        if bounds is not None and node.inputs[0].type == node.output.type:
+        if bounds is not None and node.x.type == node.output.type:
             both = Clamp(max(op.clamp.low, bounds.low), min(op.clamp.high, bounds.high))
             if both.low <= both.high:
                 fused[producer.op.name] = replace(op, output=node.op.output, clamp=both)
@@ -41,7 +41,7 @@ def fuse_clamp(graph: Graph) -> Graph:
 
 def _bounds(node: Node) -> Clamp | None:
     """The bounds of an int8 unary op that only clamps, found from its table of 256 results; None for any other op."""
-    if not isinstance(node.op, Unary) or not node.inputs[0].type.dtype is node.output.type.dtype is DType.INT8:
+    if not isinstance(node.op, Unary) or not node.x.type.dtype is node.output.type.dtype is DType.INT8:
         return None
     table = np.asarray(node.op.table(node.sig)).astype(np.int64)
     low, high = int(table.min()), int(table.max())

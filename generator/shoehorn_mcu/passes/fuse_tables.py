@@ -9,7 +9,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Signature, TensorType
 from shoehorn_mcu.ir.edit import readers, with_ops
-from shoehorn_mcu.ops import Dequantize, Map, Quantize, Table, Unary
+from shoehorn_mcu.ops import Table
 
 BYTES = (DType.INT8, DType.UINT8)
 
@@ -56,7 +56,7 @@ def _chain(
 
 def _by_element(node: Node) -> bool:
     """Whether each element of the output depends on the same one of a single tensor, exactly as the reference says."""
-    if not isinstance(node.op, Unary | Quantize | Dequantize | Map) or node.op.overflow(node) is not None:
+    if not node.op.any_shape or node.op.overflow(node) is not None:
         return False
     computed = {tensor.name: tensor.type for tensor in node.inputs if tensor.data is None}
     numbers = (tensor.type.elements for tensor in node.inputs if tensor.data is not None)

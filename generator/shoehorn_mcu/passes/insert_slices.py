@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import cast
 
-from shoehorn_mcu.ir import Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Graph, Node, Op, Tensor, is_a
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops import Concat, InsertSlice
 from shoehorn_mcu.ops.insert import CHANNELS, COLUMNS, own_rows
@@ -25,7 +24,7 @@ def insert_slices(graph: Graph) -> Graph:
     reshape views: their rows are side by side, and planned as one.
     """
     fixed = {*graph.results, *(op.inputs[0] for op in graph.ops if op.view)}
-    joins = [n for n in graph.nodes() if isinstance(n.op, Concat) and not n.op.shared and n.output.name not in fixed]
+    joins = [n for n in graph.nodes() if is_a(n, Concat) and not n.op.shared and n.output.name not in fixed]
     place, readers_of = {op.output: i for i, op in enumerate(graph.ops)}, readers(graph)
     found = [chain for node in joins if (chain := _chain(graph, node, place, readers_of)) is not None]
     if not found:
@@ -46,7 +45,7 @@ def with_copies(graph: Graph) -> Graph | None:
     Kernels can write a row of a tensor of its own over one that they read, and such a row is shorter: of a graph with
     copies a plan may be smaller.
     """
-    nodes = {node.output.name: node for node in graph.nodes() if isinstance(node.op, InsertSlice)}
+    nodes = {node.output.name: node for node in graph.nodes() if is_a(node, InsertSlice)}
     if not nodes:
         return None
     tensors = dict(graph.tensors)
@@ -60,18 +59,18 @@ def with_copies(graph: Graph) -> Graph | None:
             ops.append(op.op)
             tensors[op.op.output] = op.computed(nodes[op.output]).output
         if op.output not in before:
-            chain = [cast(InsertSlice, node.op) for node in _back(nodes, op.output)]
+            chain = [node.op for node in _back(nodes, op.output)]
             names = (n for each in sorted(chain, key=lambda each: each.first) for n in _pieces(each))
             ops.append(Concat(name=op.join, inputs=tuple(names), output=op.output, axis=op.axis))
     return with_ops(replace(graph, tensors=tensors), ops)
 
 
-def _onto(node: Node) -> str | None:
-    place = cast(InsertSlice, node.op).onto
+def _onto(node: Node[InsertSlice]) -> str | None:
+    place = node.op.onto
     return None if place is None else node.inputs[place].name
 
 
-def _back(nodes: Mapping[str, Node], output: str) -> Iterator[Node]:
+def _back(nodes: Mapping[str, Node[InsertSlice]], output: str) -> Iterator[Node[InsertSlice]]:
     """The ops that write parts of a tensor, the last one first."""
     name: str | None = output
     while name is not None:
@@ -102,16 +101,16 @@ class _Link:
 class _Chain:
     """A concatenation, and its links in the order in which they are written."""
 
-    node: Node
+    node: Node[Concat]
     axis: int  # of NHWC
     links: tuple[_Link, ...]
 
 
 def _chain(
-    graph: Graph, node: Node, place: Mapping[str, int], readers_of: Mapping[str, tuple[Op, ...]]
+    graph: Graph, node: Node[Concat], place: Mapping[str, int], readers_of: Mapping[str, tuple[Op, ...]]
 ) -> _Chain | None:
     """How a concatenation is written by parts; None where no op can write its own."""
-    axis = cast(Concat, node.op).axis
+    axis = node.op.axis
     if len(node.output.type.shape) != 4 or axis not in (COLUMNS, CHANNELS):
         return None
     spaced = axis == CHANNELS and node.output.type.nhwc[COLUMNS] > 1

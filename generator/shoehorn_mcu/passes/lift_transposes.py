@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from shoehorn_mcu.ir import Graph, Op, Tensor
 from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
-from shoehorn_mcu.ops import Dequantize, Map, Quantize, Reshape, Transpose, Unary
+from shoehorn_mcu.ops import Reshape, Transpose
 
 
 def lift_transposes(graph: Graph) -> Graph:
@@ -56,7 +56,7 @@ def _between(
 
 def by_element(graph: Graph, op: Op) -> int | None:
     """The operand of which an op computes each element alone, beside numbers; None where there is none."""
-    if not isinstance(op, Map | Unary | Quantize | Dequantize):
+    if not op.any_shape:
         return None
     wide = [place for place, name in enumerate(op.inputs) if graph.tensors[name].type.elements > 1]
     same = len(wide) == 1 and graph.tensors[op.inputs[wide[0]]].type.shape == graph.tensors[op.output].type.shape

@@ -98,7 +98,7 @@ def _by_pixels(node: Node) -> bool:
     if pixels == 1 or not all(_is_sequence(t.type, pixels) for t in (*node.row_inputs, node.output)):
         return False
     if isinstance(node.op, Reshape):
-        return node.inputs[0].type.shape[-1] == node.output.type.shape[-1] and node.inputs[0].data is None
+        return node.x.type.shape[-1] == node.output.type.shape[-1] and node.x.data is None
     return node.op.pixelwise(node.sig)
 
 

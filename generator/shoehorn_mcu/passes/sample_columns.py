@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shoehorn_mcu.ir import Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Graph, Node, Op, Tensor, is_a
 from shoehorn_mcu.ir.edit import free_name, readers, with_ops
 from shoehorn_mcu.ops import Conv2d, Slice
 
@@ -20,7 +20,7 @@ def with_samples(graph: Graph) -> Graph | None:
     a row of x is used up at once.
     """
     readers_of = readers(graph)
-    found = {node.op for node in graph.nodes() if _skips_columns(node) and len(readers_of[node.inputs[0].name]) > 1}
+    found = {node.op for node in graph.nodes() if _skips_columns(node) and len(readers_of[node.x.name]) > 1}
     if not found:
         return None
     tensors, names = dict(graph.tensors), {op.name for op in graph.ops}
@@ -30,16 +30,15 @@ def with_samples(graph: Graph) -> Graph | None:
 
 def _skips_columns(node: Node) -> bool:
     """Whether the op is such a convolution, and has more channels than x."""
-    op = node.op
-    if not isinstance(op, Conv2d) or op.stride[1] == 1 or node.inputs[1].type.shape[1:3] != (1, 1):
+    if not is_a(node, Conv2d) or node.op.stride[1] == 1 or node.weights.type.shape[1:3] != (1, 1):
         return False
-    (_, _, columns, channels), pad = node.inputs[0].type.shape, op.padding
+    (_, _, columns, channels), pad = node.x.type.shape, node.op.padding
     return channels < node.output.type.shape[3] and columns > 1 and not any((pad.top, pad.bottom, pad.left, pad.right))
 
 
 def _sampled(node: Node, tensors: dict[str, Tensor], names: set[str]) -> tuple[Op, Op]:
     """The copy and the convolution; tensor and name of the copy go into `tensors` and `names`."""
-    op, x = node.op, node.inputs[0]
+    op, x = node.op, node.x
     assert isinstance(op, Conv2d)
     size = (*node.output.type.shape[:3], x.type.shape[3])
     name, output = free_name(names, f"{op.name}_pixels"), free_name(tensors, f"{op.output}_pixels")

@@ -41,4 +41,4 @@ def _shared(node: Node, fixed: Collection[str], readers_of: Mapping[str, Sequenc
     if any(tensor.data is not None for tensor in node.inputs) or parts_of(node) is None:
         return op
     dropped = sum(tensor.type.bytes for tensor in node.inputs) - node.output.type.bytes
-    return replace(op, shared=True) if dropped <= MOST_DROPPED * node.inputs[0].type.bytes else op
+    return replace(op, shared=True) if dropped <= MOST_DROPPED * node.x.type.bytes else op

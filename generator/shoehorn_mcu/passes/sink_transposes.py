@@ -13,18 +13,14 @@ from shoehorn_mcu.ir.orders import Order, reshaped
 from shoehorn_mcu.ops import (
     Concat,
     Dense,
-    Dequantize,
-    Map,
     Mean,
     Pad,
     PickChannels,
-    Quantize,
     Reduce,
     Reshape,
     Slice,
     Softmax,
     Transpose,
-    Unary,
 )
 from shoehorn_mcu.ops.elementwise import Binary
 from shoehorn_mcu.passes.drop_dead import drop_dead
@@ -179,7 +175,7 @@ class _Sinking:
 
     def _in_order(self, op: Op, order: Order) -> tuple[Op, Order] | None:
         """The op in this order of its operands, and the order of its result; None where it needs its own."""
-        if isinstance(op, Map | Unary | Quantize | Dequantize | Binary):
+        if op.any_shape or isinstance(op, Binary):
             return self._by_element(op, order)
         if not all(name in self._held for name in op.inputs[: op.by_rows]):
             return None

@@ -88,7 +88,7 @@ class _Rewrite:
         self.ops.append(op)
 
     def _sums_pool(self, node: Node, op: AveragePool2d | Mean) -> bool:
-        x = node.inputs[0]
+        x = node.x
         pool = _pool_of(node, op)
         if pool is None or not self._is_alone(x.name, op):
             return False
@@ -110,7 +110,7 @@ class _Rewrite:
         return True
 
     def _keeps_most(self, node: Node, op: MaxPool2d) -> bool:
-        x, y = node.inputs[0], node.output
+        x, y = node.x, node.output
         if x.type.dtype is not DType.INT8 or not _apart(node, op) or not self._is_alone(x.name, op):
             return False
         (high, _), name = op.kernel, self._name(f"{op.name}_rows")
@@ -220,9 +220,9 @@ class _Rewrite:
 
 def _pool_of(node: Node, op: AveragePool2d | Mean) -> SumPool | None:
     """The sums of a pool without padding, or of a mean over rows; None for others. Its names are to be filled in."""
-    x, y = node.inputs[0].type, node.output.type
+    x, y = node.x.type, node.output.type
     real = x.dtype is y.dtype is DType.FLOAT32
-    if not (real or x.dtype is y.dtype is DType.INT8) or len(x.shape) != 4 or node.inputs[0].data is not None:
+    if not (real or x.dtype is y.dtype is DType.INT8) or len(x.shape) != 4 or node.x.data is not None:
         return None
     if isinstance(op, AveragePool2d):
         kernel, stride, start = op.kernel, op.stride, 0

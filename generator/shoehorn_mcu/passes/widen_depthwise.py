@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor, is_a
 from shoehorn_mcu.ir.edit import free_name, with_ops
 from shoehorn_mcu.ops import Conv2d, DepthwiseConv2d
 
@@ -20,22 +20,15 @@ def widen_depthwise(graph: Graph) -> Graph:
     Exact: each output is the same sum, with the same scale.
     """
     tensors = dict(graph.tensors)
-    ops = [_widened(node, tensors) if _has_one_channel(node) else node.op for node in graph.nodes()]
+    ops = [_widened(node, tensors) if is_a(node, DepthwiseConv2d) else node.op for node in graph.nodes()]
     return with_ops(replace(graph, tensors=tensors), ops)
 
 
-def _has_one_channel(node: Node) -> bool:
-    return isinstance(node.op, DepthwiseConv2d) and node.inputs[0].type.shape[3] == 1 and _is_s8(node)
-
-
-def _is_s8(node: Node) -> bool:
-    return node.output.type.dtype is DType.INT8 and node.inputs[1].data is not None
-
-
-def _widened(node: Node, tensors: dict[str, Tensor]) -> Op:
-    """The convolution; its weights go into `tensors`."""
-    op, weights = node.op, node.inputs[1]
-    assert isinstance(op, DepthwiseConv2d) and weights.data is not None
+def _widened(node: Node[DepthwiseConv2d], tensors: dict[str, Tensor]) -> Op:
+    """The convolution, whose weights go into `tensors`; the op itself where it is no such one."""
+    op, weights = node.op, node.weights
+    if node.x.type.shape[3] != 1 or node.output.type.dtype is not DType.INT8 or weights.data is None:
+        return op
     data = np.ascontiguousarray(weights.data.transpose(3, 1, 2, 0))
     quant = weights.type.quantised
     along = quant if quant.axis is None else replace(quant, axis=Conv2d.channel_axis)

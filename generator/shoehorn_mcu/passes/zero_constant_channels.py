@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Graph, Node, Op, Range, Tensor
+from shoehorn_mcu.ir import Array, Graph, Node, Op, Range, Tensor, is_a
 from shoehorn_mcu.ir.edit import free_name, with_ops
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.arithmetic import LIMIT
@@ -33,12 +33,12 @@ def zero_constant_channels(graph: Graph) -> Graph:
 
 def _zeroed(node: Node, found: Mapping[str, Range], tensors: dict[str, Tensor]) -> Op:
     """The op with zeroed channels; its new constants go into `tensors`."""
+    if not is_a(node, LinearOp):
+        return node.op
     op = node.op
-    if not isinstance(op, LinearOp):
-        return op
     _, weights, bias = node.inputs
     assert weights.data is not None and bias.data is not None
-    value, x = found[node.output.name], found[node.inputs[0].name]
+    value, x = found[node.output.name], found[node.x.name]
     if not value.constant.any():
         return op
     # The sum nearest to those that occur rounds and saturates to the same value.

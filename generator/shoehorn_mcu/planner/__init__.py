@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.cores import divided
-from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
+from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Scope, Weighing, checked, make_plan
 from shoehorn_mcu.planner.memory_plan import DELIVERY, HANDOUT
 from shoehorn_mcu.planner.order.flow import rigid
 from shoehorn_mcu.planner.partition.search import lowest_peak
@@ -24,6 +24,7 @@ __all__ = [
     "PlanFault",
     "Problem",
     "Read",
+    "Scope",
     "TensorSpec",
     "Weighing",
     "check",

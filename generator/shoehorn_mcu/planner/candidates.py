@@ -213,11 +213,15 @@ class Candidates:
         if len(self._start) <= _QUICK_ROWS and self._floor < most and max(self.bound, least(self._flow)) < most:
             for plan in self.within(most - 1):
                 yield self._bounded_if_above(plan)
-        in_bands = best is not None and best.cascades and not self._has_chains(best)
-        worth = not self._brief or _long_skips(self._problem)
-        if self._most_macs != 0 and worth and not in_bands:
+        if self._may_recompute(best):
             start = self._start if self._bound_to_groups else self._any_order.lowest
             yield from self._budgets.descending(start, self._any_order.peak_of(start), wanted)
+
+    def _may_recompute(self, best: Plan | None) -> bool:
+        """Whether single rows are recomputed, where this is the best plan in groups."""
+        in_bands = best is not None and best.cascades and not self._has_chains(best)
+        worth = not self._brief or _long_skips(self._problem)
+        return self._most_macs != 0 and worth and not in_bands
 
     @cached_property
     def _gained(self) -> int:

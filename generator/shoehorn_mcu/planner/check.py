@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,15 +24,33 @@ def check(problem: Problem, plan: Plan) -> list[str]:
     return faults or _Replay(problem, plan).run()
 
 
+_Placements = Mapping[str, Sequence[Placement]]
+"""By tensor, in their order."""
+
+
 def _places(problem: Problem, plan: Plan) -> Iterator[str]:
     """Faults found without a replay: sizes, alignment, range, and missing placements."""
     placements: dict[str, list[Placement]] = {}
     for placement in plan.placements:
         placements.setdefault(placement.tensor, []).append(placement)
-    ops = {op.name for op in problem.ops}
     if problem.capacity_bytes is not None and plan.arena_bytes > problem.capacity_bytes:
         yield f"the arena needs {plan.arena_bytes} bytes, {problem.capacity_bytes} are available"
     yield from _memories(problem, plan)
+    yield from _steps(problem, plan, placements)
+    places: tuple[Placement | Scratch, ...] = (*plan.placements, *plan.scratch)
+    for place in places:
+        yield from _range(place, plan.arenas)
+    yield from _tensors(problem, placements)
+    for name in problem.streamed:
+        yield from _deliveries(name, problem.by_name[name].rows, plan.steps)
+    for op in (op for op in problem.ops if op.name == HANDOUT):
+        yield from _handouts(problem.by_name[op.writes].rows, plan.steps)
+    yield from _scratch(problem, plan)
+
+
+def _steps(problem: Problem, plan: Plan, placements: _Placements) -> Iterator[str]:
+    """Of each step: its op, its cores, its calls and the placements that it names."""
+    ops = {op.name for op in problem.ops}
     for i, step in enumerate(plan.steps):
         if step.op not in ops:
             yield f"step {i}: no op is called '{step.op}'"
@@ -46,9 +64,10 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"step {i} ({step.op}): {step.rows_per_call} rows per call do not divide its rows"
         missing = [name for name, edition in step.editions if not 0 <= edition < len(placements.get(name, ()))]
         yield from (f"step {i} ({step.op}): '{name}' has no placement of this edition" for name in missing)
-    places: tuple[Placement | Scratch, ...] = (*plan.placements, *plan.scratch)
-    for place in places:
-        yield from _range(place, plan.arenas)
+
+
+def _tensors(problem: Problem, placements: _Placements) -> Iterator[str]:
+    """Of each tensor: whether it has placements, numbered and as large as it is; those of the ends are whole."""
     for spec in (spec for spec in problem.tensors if spec.bytes):
         own = placements.get(spec.name, [])
         if not own:
@@ -60,11 +79,6 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
     for name in dict.fromkeys((*problem.inputs, *problem.outputs)):
         if any(placement.slots or placement.edition for placement in placements.get(name, ())):
             yield f"'{name}': an input or an output must be whole, row after row in one place"
-    for name in problem.streamed:
-        yield from _deliveries(name, problem.by_name[name].rows, plan.steps)
-    for op in (op for op in problem.ops if op.name == HANDOUT):
-        yield from _handouts(problem.by_name[op.writes].rows, plan.steps)
-    yield from _scratch(problem, plan)
 
 
 def _memories(problem: Problem, plan: Plan) -> Iterator[str]:
@@ -236,21 +250,25 @@ class _Replay:
         written = self._whole(Read(op.writes, tuple((y,) for y in range(self._problem.by_name[op.writes].rows))))
         read = {(each.tensor, row) for each in op.reads for y in rows for row in each.rows[y]}
         for operand in (written, *(op.operands or map(self._whole, op.reads))):
-            parts = [part for y in rows for part in operand.parts[y]]
-            names = "', '".join(dict.fromkeys(name for name, _, _ in parts))
-            for name, row, start in parts:
-                if operand is not written and (name, row) not in read:
-                    self._faults.append(f"{where}: one call takes row {row} of '{name}', which the op does not read")
-                if start < 0 or start + operand.row_bytes > self._problem.by_name[name].row_bytes:
-                    self._faults.append(f"{where}: one call takes bytes that are not in row {row} of '{name}'")
-            if operand.rows == 1 and len(parts) == len(rows) and len(set(parts)) == 1:
-                continue  # all of them read it
-            if any(self._problem.by_name[name].turns for name, _, _ in parts):
-                self._faults.append(f"{where}: one call, but '{names}' is a ring, whose rows are not in order")
-            places = [(memory, at + start) for (memory, at), start in ((self._place(n, y), s) for n, y, s in parts)]
-            memory, first = places[0] if places else ("", 0)
-            if places != [(memory, first + i * operand.row_bytes) for i in range(len(rows))]:
-                self._faults.append(f"{where}: one call, but these rows of '{names}' do not lie side by side")
+            self._one_operand(where, operand, rows, None if operand is written else read)
+
+    def _one_operand(self, where: str, operand: Operand, rows: range, read: Collection[tuple[str, int]] | None) -> None:
+        """What one call takes of an operand; `read`: the rows that the op reads, None where the operand is written."""
+        parts = [part for y in rows for part in operand.parts[y]]
+        names = "', '".join(dict.fromkeys(name for name, _, _ in parts))
+        for name, row, start in parts:
+            if read is not None and (name, row) not in read:
+                self._faults.append(f"{where}: one call takes row {row} of '{name}', which the op does not read")
+            if start < 0 or start + operand.row_bytes > self._problem.by_name[name].row_bytes:
+                self._faults.append(f"{where}: one call takes bytes that are not in row {row} of '{name}'")
+        if operand.rows == 1 and len(parts) == len(rows) and len(set(parts)) == 1:
+            return  # all of them read it
+        if any(self._problem.by_name[name].turns for name, _, _ in parts):
+            self._faults.append(f"{where}: one call, but '{names}' is a ring, whose rows are not in order")
+        places = [(memory, at + start) for (memory, at), start in ((self._place(n, y), s) for n, y, s in parts)]
+        memory, first = places[0] if places else ("", 0)
+        if places != [(memory, first + i * operand.row_bytes) for i in range(len(rows))]:
+            self._faults.append(f"{where}: one call, but these rows of '{names}' do not lie side by side")
 
     def _whole(self, read: Read) -> Operand:
         """A read as an operand: whole rows of one tensor."""
@@ -265,10 +283,7 @@ class _Replay:
         scratch = self._scratch.get(op.name)
         if scratch is not None:
             self._bytes(scratch)[:] = _SCRATCH
-        found = [self._overwritten(op, y) for y in rows] if alone else []
-        over = [each for each in found if each is not None]
-        if len(over) != len(rows) or len({name for name, _ in over}) > 1:
-            over = []
+        over = self._all_overwritten(op, rows) if alone else []
         for name, row in over:
             self._read(where, name, row)
         for y in rows:
@@ -284,6 +299,12 @@ class _Replay:
                     self._read(where, read.tensor, row)
         if scratch is not None and (self._bytes(scratch) != _SCRATCH).any():
             self._faults.append(f"{where}: writes '{op.writes}' over its own scratch")
+
+    def _all_overwritten(self, op: OpSpec, rows: range) -> list[tuple[str, int]]:
+        """The rows of one tensor that a call may overwrite with all of its rows; none where it may not."""
+        found = [self._overwritten(op, y) for y in rows]
+        over = [each for each in found if each is not None]
+        return over if len(over) == len(rows) and len({name for name, _ in over}) <= 1 else []
 
     def _overwritten(self, op: OpSpec, y: int) -> tuple[str, int] | None:
         """The tensor and its row at the address of output row y, if the kernel may overwrite that row.

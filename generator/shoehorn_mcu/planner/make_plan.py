@@ -52,38 +52,48 @@ class Weighing:
     prefer_smaller: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """How far a plan is searched, and whether it is checked."""
+
+    brief: bool = False  # the smallest arena with recomputed rows is searched only if ops read tensors late
+    # A plan with blocks in bands keeps rows between bands where bytes are free. One that leaves them free is easier to
+    # divide among memories.
+    keep_rows: bool = True
+    # An arena in bytes that is known to be possible: for the smallest one only less is searched for, and where nothing
+    # is found the plan is of any size.
+    below: int | None = None
+    unchecked: bool = False  # the caller has the plan `checked` on the problem of the ops that are emitted for it
+
+
+EVERYWHERE = Scope()
+
+
 def make_plan(
     problem: Problem,
     goal: Goal = Goal.TIME,
     most_macs: int | None = 0,
     say: Callable[[str], None] = _silent,
     weighing: Weighing | None = None,
-    brief: bool = False,
-    unchecked: bool = False,
-    keep_rows: bool = True,
-    below: int | None = None,
+    scope: Scope = EVERYWHERE,
 ) -> Plan:
     """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
     If rows alone do not fit, blocks run in bands and rows may be recomputed; `most_macs` limits the recomputed
     multiply-accumulates (None: no limit). A streamed input or output is always planned by rows; the other tensors stay
     whole if that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best
-    plan so far is returned. With `brief`, the smallest arena with recomputed rows is searched only for problems that
-    read tensors late. With `keep_rows`, a plan with blocks in bands keeps rows between bands where bytes are free; one
-    that leaves them free is easier to divide among memories. `below` is an arena in bytes that is known to be possible:
-    for the smallest one only less is searched for, and where nothing is found the plan is of any size.
-
-    The independent check replays the plan on the given problem with the cuts of the plan in place of their blocks. The
-    plan is `unchecked` where the caller has it `checked` on the problem of the ops that are emitted for it.
+    plan so far is returned. The independent check replays the plan on the given problem with the cuts of the plan in
+    place of their blocks.
 
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
-    candidates = Candidates(problem, most_macs, say, brief, NEVER if below is None else below)
-    plan = _search(problem, goal, candidates, weighing, keep_rows and not (brief and goal is Goal.SRAM))
+    candidates = Candidates(problem, most_macs, say, scope.brief, NEVER if scope.below is None else scope.below)
+    keep_rows = scope.keep_rows and not (scope.brief and goal is Goal.SRAM)
+    plan = _Search(problem, goal, candidates, weighing, keep_rows).run()
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise _refusal(candidates, plan, capacity)
-    return plan if unchecked else checked(candidates.applied(plan), plan)
+    return plan if scope.unchecked else checked(candidates.applied(plan), plan)
 
 
 def checked(problem: Problem, plan: Plan) -> Plan:
@@ -93,51 +103,70 @@ def checked(problem: Problem, plan: Plan) -> Plan:
     return plan
 
 
-def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, keep_rows: bool) -> Plan:
-    """The best candidate; its outcome's reason says why the search ended with it."""
-    capacity = problem.capacity_bytes
-    best: Plan | None = None
-    fitting: Plan | None = None  # of those that fit that with the least work
-    try:
-        if goal is Goal.TIME:
-            limit = candidates.whole.arena_bytes if capacity is None else capacity
-            for plan in candidates.within(limit):
-                best = _lower(best, plan)
-                if plan.arena_bytes <= limit:
-                    fitting = _because(plan, plan.outcome.reason or _FASTEST)
-                    for kept in candidates.keeping(plan, limit) if keep_rows else ():
-                        fitting = kept
-                    if not candidates.costly(plan, fitting, limit):
-                        return _weighed(fitting, candidates, weighing)
-                    break
-            for plan in candidates.recomputing(limit):
-                best = _lower(best, plan)
-                if plan.arena_bytes <= limit and (
-                    fitting is None or candidates.extra(plan) < candidates.extra(fitting)
-                ):
-                    fitting = _because(plan, plan.outcome.reason or _FASTEST)
-            for plan in candidates.spared(limit) if fitting is None and keep_rows else ():
-                fitting = plan
-            if fitting is not None:
-                return fitting
-        for plan in candidates.smallest(capacity or 0 if goal is Goal.TIME else 0):
-            best = _lower(best, plan)
-            if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
-                return _because(best, best.outcome.reason or _FASTEST)
-        assert best is not None
-        for search in (candidates.keeping_as_small, candidates.spared_as_small) if keep_rows else ():
-            for kept in search(best):
-                best = kept
-        if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
+class _Search:
+    """The search for the best candidate, whose outcome's reason says why it ended with it."""
+
+    def __init__(
+        self, problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, keep_rows: bool
+    ) -> None:
+        self._capacity, self._in_time, self._candidates = problem.capacity_bytes, goal is Goal.TIME, candidates
+        self._weighing, self._keep_rows = weighing, keep_rows
+        self._best: Plan | None = None  # the smallest one so far
+        self._fitting: Plan | None = None  # of those that fit the one with the least work
+
+    def run(self) -> Plan:
+        """The best candidate, or that so far when the search is interrupted."""
+        try:
+            return (self._fastest() if self._in_time else None) or self._smallest()
+        except KeyboardInterrupt:
+            if self._best is None:
+                raise
+            return _because(self._fitting or self._best, "interrupted: the best plan so far")
+
+    def _fastest(self) -> Plan | None:
+        """The plan that fits with the least work; None where none does."""
+        candidates = self._candidates
+        limit = candidates.whole.arena_bytes if self._capacity is None else self._capacity
+        for plan in candidates.within(limit):
+            self._best = _lower(self._best, plan)
+            if plan.arena_bytes <= limit:
+                self._fitting = _because(plan, plan.outcome.reason or _FASTEST)
+                for kept in candidates.keeping(plan, limit) if self._keep_rows else ():
+                    self._fitting = kept
+                if not candidates.costly(plan, self._fitting, limit):
+                    return _weighed(self._fitting, candidates, self._weighing)
+                break
+        for plan in candidates.recomputing(limit):
+            self._best = _lower(self._best, plan)
+            less = self._fitting is None or candidates.extra(plan) < candidates.extra(self._fitting)
+            if plan.arena_bytes <= limit and less:
+                self._fitting = _because(plan, plan.outcome.reason or _FASTEST)
+        for plan in candidates.spared(limit) if self._fitting is None and self._keep_rows else ():
+            self._fitting = plan
+        return self._fitting
+
+    def _smallest(self) -> Plan:
+        """The plan with the smallest arena, or the first one that fits where the goal is time."""
+        candidates = self._candidates
+        for plan in candidates.smallest(self._capacity or 0 if self._in_time else 0):
+            self._best = _lower(self._best, plan)
+            if self._fits(self._best):
+                return _because(self._best, self._best.outcome.reason or _FASTEST)
+        assert self._best is not None
+        for search in (candidates.keeping_as_small, candidates.spared_as_small) if self._keep_rows else ():
+            for kept in search(self._best):
+                self._best = kept
+        best = self._best
+        if self._fits(best):
             return _because(best, best.outcome.reason or _FASTEST)
-    except KeyboardInterrupt:
-        if best is None:
-            raise
-        return _because(fitting or best, "interrupted: the best plan so far")
-    if best.outcome.status is Status.OPTIMAL:
-        return _because(best, f"proven minimal among {best.outcome.bound_of}")
-    tried = "search finished"
-    return _because(best, f"{tried}; {best.outcome.reason}" if best.outcome.reason else tried)
+        if best.outcome.status is Status.OPTIMAL:
+            return _because(best, f"proven minimal among {best.outcome.bound_of}")
+        tried = "search finished"
+        return _because(best, f"{tried}; {best.outcome.reason}" if best.outcome.reason else tried)
+
+    def _fits(self, plan: Plan) -> bool:
+        """Whether the goal is time, and the plan fits."""
+        return self._in_time and self._capacity is not None and plan.arena_bytes <= self._capacity
 
 
 def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> Plan:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
 from shoehorn_mcu.importers.lowering import maps
 from shoehorn_mcu.importers.onnx.file import OPSET
-from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Array, DType, Graph, Node, OpT, Tensor
 from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
@@ -27,6 +28,7 @@ from shoehorn_mcu.ops import (
     MaxPool2d,
     Mean,
     Pad,
+    Pool2d,
     Reshape,
     Slice,
     Softmax,
@@ -91,13 +93,13 @@ class _Export:
     def add(self, node: Node) -> None:
         """The nodes of an op."""
         types = {t.type.dtype for t in (*node.row_inputs, node.output)}
-        write = next((w for kind, w in _WRITERS.items() if isinstance(node.op, kind)), None)
-        if write is None or types != {DType.FLOAT32}:
+        writer = next((writer for writer in _WRITERS if isinstance(node.op, writer.kinds)), None)
+        if writer is None or types != {DType.FLOAT32}:
             kind = type(node.op).__name__
             raise QuantizeError(
                 f"{self._graph.name}: op '{node.op.name}' ({kind}) has no quantised form from .tflite; {_CURE}"
             )
-        write(self, node)
+        writer.write(self, node)
 
     def node(self, code: str, inputs: Sequence[str], output: str, name: str, **attributes: Any) -> str:
         from onnx import helper
@@ -164,9 +166,8 @@ def _data(tensor: Tensor) -> Array:
     return tensor.data
 
 
-def _convolution(to: _Export, node: Node) -> None:
+def _convolution(to: _Export, node: Node[Conv2d | DepthwiseConv2d]) -> None:
     op = node.op
-    assert isinstance(op, Conv2d | DepthwiseConv2d)
     x, weights, bias = node.inputs
     stored, channels = _data(weights), x.type.shape[3]
     if isinstance(op, DepthwiseConv2d):
@@ -179,7 +180,7 @@ def _convolution(to: _Export, node: Node) -> None:
     to.result(node, "Conv", inputs, image=True, kernel_shape=list(stored.shape[1:3]), **shared)
 
 
-def _dense(to: _Export, node: Node) -> None:
+def _dense(to: _Export, node: Node[Dense]) -> None:
     x, weights, bias = node.inputs
     held = to.constant(f"{node.op.name}/bias", _data(bias))
     if len(x.type.shape) == 2:
@@ -191,17 +192,15 @@ def _dense(to: _Export, node: Node) -> None:
     to.result(node, "Add", [product, held], image=False)
 
 
-def _pool(to: _Export, node: Node) -> None:
+def _pool(to: _Export, node: Node[Pool2d]) -> None:
     op = node.op
-    assert isinstance(op, AveragePool2d | MaxPool2d)
     code = "AveragePool" if isinstance(op, AveragePool2d) else "MaxPool"
     shared = {"kernel_shape": list(op.kernel), "strides": list(op.stride), "pads": _pads(op.padding)}
-    to.result(node, code, [to.image(node.inputs[0].name)], image=True, **shared)
+    to.result(node, code, [to.image(node.x.name)], image=True, **shared)
 
 
-def _mean(to: _Export, node: Node) -> None:
+def _mean(to: _Export, node: Node[Mean]) -> None:
     op, (x,) = node.op, node.inputs
-    assert isinstance(op, Mean)
     image = op.keep_dims and len(x.type.shape) == len(_TO_IMAGE)
     axes = [_TO_IMAGE.index(axis) for axis in op.axes] if image else op.axes
     held = to.constant(f"{op.name}/axes", np.array(axes, np.int64))
@@ -221,9 +220,8 @@ def _by_elements(to: _Export, node: Node) -> None:
     to.result(node, known, [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs], image=image)
 
 
-def _softmax(to: _Export, node: Node) -> None:
+def _softmax(to: _Export, node: Node[Softmax]) -> None:
     op, (x,) = node.op, node.inputs
-    assert isinstance(op, Softmax)
     name = to.plain(x.name)
     if op.beta != 1.0:
         held = to.constant(f"{op.name}/beta", np.array(op.beta, np.float32))
@@ -231,51 +229,52 @@ def _softmax(to: _Export, node: Node) -> None:
     to.result(node, "Softmax", [name], image=False, axis=-1)
 
 
-def _reshape(to: _Export, node: Node) -> None:
+def _reshape(to: _Export, node: Node[Reshape]) -> None:
     held = to.constant(f"{node.op.name}/shape", np.array(node.output.type.shape, np.int64))
-    to.result(node, "Reshape", [to.plain(node.inputs[0].name), held], image=False)
+    to.result(node, "Reshape", [to.plain(node.x.name), held], image=False)
 
 
-def _concat(to: _Export, node: Node) -> None:
+def _concat(to: _Export, node: Node[Concat]) -> None:
     op = node.op
-    assert isinstance(op, Concat)
     image = len(node.output.type.shape) == len(_TO_IMAGE)
     names = [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs]
     to.result(node, "Concat", names, image=image, axis=_TO_IMAGE.index(op.axis) if image else op.axis)
 
 
-def _pad(to: _Export, node: Node) -> None:
+def _pad(to: _Export, node: Node[Pad]) -> None:
     op = node.op
-    assert isinstance(op, Pad)
     held = to.constant(f"{op.name}/pads", np.array((*op.before, *op.after), np.int64))
     value = to.constant(f"{op.name}/value", np.array(op.value, np.float32))
-    to.result(node, "Pad", [to.plain(node.inputs[0].name), held, value], image=False)
+    to.result(node, "Pad", [to.plain(node.x.name), held, value], image=False)
 
 
-def _slice(to: _Export, node: Node) -> None:
+def _slice(to: _Export, node: Node[Slice]) -> None:
     op = node.op
-    assert isinstance(op, Slice)
     begin, step = np.array(op.begin, np.int64), np.array(op.step, np.int64)
     end = begin + (np.array(op.size, np.int64) - 1) * step + np.sign(step)
     end[end < 0] = np.iinfo(np.int64).min
     sides = (("begin", begin), ("end", end), ("axes", np.arange(begin.size)), ("step", step))
     held = [to.constant(f"{op.name}/{side}", data) for side, data in sides]
-    to.result(node, "Slice", [to.plain(node.inputs[0].name), *held], image=False)
+    to.result(node, "Slice", [to.plain(node.x.name), *held], image=False)
 
 
-_WRITERS: dict[type[Op], Callable[[_Export, Node], None]] = {
-    Conv2d: _convolution,
-    DepthwiseConv2d: _convolution,
-    Dense: _dense,
-    AveragePool2d: _pool,
-    MaxPool2d: _pool,
-    Mean: _mean,
-    Add: _by_elements,
-    Sub: _by_elements,
-    Map: _by_elements,
-    Softmax: _softmax,
-    Reshape: _reshape,
-    Concat: _concat,
-    Pad: _pad,
-    Slice: _slice,
-}
+@dataclass(frozen=True)
+class _Writer(Generic[OpT]):
+    """Writes the nodes of ops of some kinds."""
+
+    kinds: tuple[type[OpT], ...]
+    write: Callable[[_Export, Node[OpT]], None]
+
+
+_WRITERS = (
+    _Writer[Conv2d | DepthwiseConv2d]((Conv2d, DepthwiseConv2d), _convolution),
+    _Writer((Dense,), _dense),
+    _Writer((AveragePool2d, MaxPool2d), _pool),
+    _Writer((Mean,), _mean),
+    _Writer((Add, Sub, Map), _by_elements),
+    _Writer((Softmax,), _softmax),
+    _Writer((Reshape,), _reshape),
+    _Writer((Concat,), _concat),
+    _Writer((Pad,), _pad),
+    _Writer((Slice,), _slice),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -166,15 +166,7 @@ def _affine(
     Other values of four dimensions, such as the scores of attention, have no channels that a convolution could have.
     """
     if node.op_type == "BatchNormalization":
-        x = node.input[0]
-        if len(shapes.get(x, ())) != 4 or attribute(node, "training_mode", 0) or any(node.output[1:]):
-            return None
-        if not all(name in edit.constants for name in node.input[1:]):
-            return None
-        scale, offset, mean, variance = (edit.constants[name].astype(np.float64) for name in node.input[1:5])
-        epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-        factor = scale / np.sqrt(variance + epsilon)
-        return x, factor, offset - mean * factor
+        return _normalisation(edit, node, shapes)
     if node.op_type not in ("Add", "Sub", "Mul", "Div"):
         return None
     for place in (0, 1):
@@ -186,13 +178,32 @@ def _affine(
         wide = (1,) * (4 - data.ndim) + data.shape
         if wide not in ((1, 1, 1, 1), (1, shape[1], 1, 1)) or (node.op_type == "Div" and place == 1):
             continue
-        value, one, zero = data.reshape(-1), np.ones(1), np.zeros(1)
-        if node.op_type == "Add":
-            return x, one, value
-        if node.op_type == "Sub":
-            return (x, one, -value) if place == 0 else (x, -one, value)
-        return (x, value, zero) if node.op_type == "Mul" else (x, 1 / value, zero)
+        return (x, *_AFFINE[node.op_type](data.reshape(-1), place))
     return None
+
+
+def _normalisation(
+    edit: Edit, node: NodeProto, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[str, Floats, Floats] | None:
+    """The same of a batch normalisation."""
+    x = node.input[0]
+    if len(shapes.get(x, ())) != 4 or attribute(node, "training_mode", 0) or any(node.output[1:]):
+        return None
+    if not all(name in edit.constants for name in node.input[1:]):
+        return None
+    scale, offset, mean, variance = (edit.constants[name].astype(np.float64) for name in node.input[1:5])
+    epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
+    factor = scale / np.sqrt(variance + epsilon)
+    return x, factor, offset - mean * factor
+
+
+_AFFINE: Mapping[str, Callable[[Floats, int], tuple[Floats, Floats]]] = {
+    "Add": lambda value, place: (np.ones(1), value),
+    "Sub": lambda value, place: (np.ones(1), -value) if place == 0 else (-np.ones(1), value),
+    "Mul": lambda value, place: (value, np.zeros(1)),
+    "Div": lambda value, place: (1 / value, np.zeros(1)),
+}
+"""By node: the factor and the addend, from its constant and the place of its other operand."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.planner import Goal, Problem, Weighing, checked, divided, make_plan, rigid, spread
+from shoehorn_mcu.planner import Goal, Problem, Scope, Weighing, checked, divided, make_plan, rigid, spread
 from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Plan
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
@@ -72,10 +72,12 @@ class Form:
             request.most_macs,
             self.say,
             Weighing(self._price, request.prefer_smaller) if weighs else None,
-            request.brief,
-            unchecked=True,
-            keep_rows=len(self.memories) < 2,
-            below=self.known.plan.total_bytes + 1 if self.known else None,
+            Scope(
+                brief=request.brief,
+                keep_rows=len(self.memories) < 2,
+                below=self.known.plan.total_bytes + 1 if self.known else None,
+                unchecked=True,
+            ),
         )
 
     def _price(self, plan: Plan) -> float:

@@ -5,13 +5,12 @@ Blocks that may run in bands, whole or by chunks of their inner channels (split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph, Part, TensorType, output_rows, shared_rows
-from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, Operand, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.problem import LaterCuts, aligned
 from shoehorn_mcu.schedule import split
@@ -35,7 +34,7 @@ def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
         row_macs=stage.macs // output.type.rows,
         in_place=_in_place(stage),
         behind=None if (behind := stage.behind) is None else aligned(behind),
-        onto=isinstance(stage.node.op, InsertSlice) and stage.node.op.has_onto,
+        onto=(part := stage.node.row_part) is not None and part.onto is not None,
         operands=tuple(_operands(stage)) if stage.shared and stage.node.op.pixelwise(stage.node.sig) else (),
     )
 
@@ -168,7 +167,6 @@ def lower(
     (state_places.py), or has bytes of its own to the end, where it is copied. Of a ring that are the new rows, over
     those that they replace.
     """
-    views = graph.views
     deliveries = (_delivery(graph),) if stream_input else ()
     offered = tuple(blocks(cuts, len(deliveries))) if cuts is not None else ()
     banded = {stages[i - len(deliveries)].name for block in offered for i in range(block.first, block.last + 1)}
@@ -176,33 +174,37 @@ def lower(
     over = {} if stream_input else over_states(graph, stages, banded)
     handouts = (_handout(graph),) if stream_output else ()
     ops = (*deliveries, *(_op(stage, over) for stage in stages), *handouts)
-    live = [*graph.sources, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
-    shared = shared_rows(graph)
-    live = [name for name in live if graph.tensors[name].data is None and name not in shared]
-    live += [read.tensor for op in ops for read in op.reads if read.tensor != HANDOUT]
+    results = (HANDOUT, *(state.write for state in graph.states)) if stream_output else graph.results
+    moved = (state.read for state in graph.states if state.write not in over)
+    return Problem(
+        tensors=(*_specs(graph, ops, over), *(TensorSpec(op.writes, len(op.reads[0].rows), 0) for op in handouts)),
+        ops=ops,
+        inputs=tuple(state.read for state in graph.states) if stream_input else graph.sources,
+        outputs=tuple(dict.fromkeys((*results, *moved))),
+        capacity_bytes=capacity_bytes,
+        blocks=offered,
+    )
+
+
+def _specs(graph: Graph, ops: Sequence[OpSpec], over: Mapping[str, Waits]) -> list[TensorSpec]:
+    """The tensors that have bytes; `over`: states whose next values are written over them."""
+    views = graph.views
     for name in (*views.values(), *graph.results):
         if graph.tensors[name].data is not None:
             raise ShoehornError(
                 f"{graph.name}: '{name}' is a constant that is reshaped or a model output; no op computes it"
             )
-    types = {name: graph.tensors[name].type for name in dict.fromkeys(live)}
     rings = [state for state in graph.states if graph.is_ring(state)]
     turning = {*(s.read for s in rings), *(s.write for s in rings if s.write in over)}
-    specs = [
-        _spec(n, t, views.get(n), over[n].state.read if n in over else None, n in turning) for n, t in types.items()
+    return [
+        _spec(n, graph.tensors[n].type, views.get(n), over[n].state.read if n in over else None, n in turning)
+        for n in _live(graph, ops)
     ]
-    return Problem(
-        tensors=(*specs, *(TensorSpec(op.writes, len(op.reads[0].rows), 0) for op in handouts)),
-        ops=ops,
-        inputs=tuple(state.read for state in graph.states) if stream_input else graph.sources,
-        outputs=tuple(
-            dict.fromkeys(
-                (
-                    *((HANDOUT, *(state.write for state in graph.states)) if stream_output else graph.results),
-                    *(state.read for state in graph.states if state.write not in over),
-                )
-            )
-        ),
-        capacity_bytes=capacity_bytes,
-        blocks=offered,
-    )
+
+
+def _live(graph: Graph, ops: Sequence[OpSpec]) -> Iterable[str]:
+    """The tensors that an inference reads or writes, but for constants and those whose rows are parts of others'."""
+    shared = shared_rows(graph)
+    names = [*graph.sources, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
+    own = [name for name in names if graph.tensors[name].data is None and name not in shared]
+    return dict.fromkeys((*own, *(read.tensor for op in ops for read in op.reads if read.tensor != HANDOUT)))

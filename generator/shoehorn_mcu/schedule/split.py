@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, is_a, verify
 from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
 from shoehorn_mcu.ops import Conv2d, Dense, FirstPartial, LinearOp, NextPartial, Rescale
 from shoehorn_mcu.ops.linear import folded_bias
@@ -147,9 +146,9 @@ def _all_s8(node: Node) -> bool:
 
 def _is_linear(node: Node) -> bool:
     """Conv2d of one group or Dense, int8 with int8 weights: sums of float32 depend on their order."""
-    if not isinstance(node.op, Conv2d | Dense) or not _all_s8(node) or node.inputs[1].type.dtype is not DType.INT8:
+    if not (is_a(node, Conv2d) or is_a(node, Dense)) or not _all_s8(node):
         return False
-    return node.inputs[1].type.shape[-1] == _channels(node.inputs[0])
+    return node.weights.type.dtype is DType.INT8 and node.weights.type.shape[-1] == _channels(node.x)
 
 
 def _is_per_channel(node: Node) -> bool:
@@ -199,17 +198,19 @@ class _Parts:
         self.tensors = dict(graph.tensors)
         self.ops: list[Op] = []
         self._taken = {op.name for op in graph.ops}
-        self._inner, self._last = nodes[:-1], nodes[-1]
+        *self._inner, last = nodes
+        assert is_a(last, Conv2d) or is_a(last, Dense)  # _chain
+        self._last = last
 
     def write(self, sizes: tuple[int, ...]) -> None:
         """One chunk after the other, then the rescale."""
         total, begin = "", 0
         for number, size in enumerate(sizes, 1):
             label = f"/{number}of{len(sizes)}"
-            x, span = self._inner[0].inputs[0].name, slice(begin, begin + size)
+            x, span = self._inner[0].x.name, slice(begin, begin + size)
             for node in self._inner:
                 if node is not self._inner[0]:
-                    times = _channels(node.output) // _channels(node.inputs[0])
+                    times = _channels(node.output) // _channels(node.x)
                     span = slice(span.start * times, span.stop * times)
                 x = self._narrow(node, x, span, label)
             total = self._partial(x, total, span, label)
@@ -235,8 +236,8 @@ class _Parts:
 
     def _narrow(self, node: Node, x: str, span: slice, label: str) -> str:
         """A or one N on a chunk; returns its output."""
-        axes = (node.op.channel_axis, 0) if isinstance(node.op, LinearOp) else ()
-        constants = (self._cut(t, axis, span, label) for t, axis in zip(node.inputs[1:], axes, strict=True))
+        axes = ((node.weights, node.op.channel_axis), (node.bias, 0)) if is_a(node, LinearOp) else ()
+        constants = (self._cut(tensor, axis, span, label) for tensor, axis in axes)
         kind = node.output.type
         output = self._add(node.output.name + label, replace(kind, shape=(*kind.shape[:-1], span.stop - span.start)))
         said, kept = node.op.channels(node), np.arange(_channels(node.output))
@@ -248,7 +249,7 @@ class _Parts:
 
     def _partial(self, x: str, total: str, span: slice, label: str) -> str:
         """B on a chunk, added to `total` (empty: none yet); returns the new sum."""
-        op, weights = cast(Conv2d | Dense, self._last.op), self._last.inputs[1]
+        op, weights = self._last.op, self._last.weights
         if isinstance(op, Dense):  # a 1x1 window
             o, i = weights.type.shape
             weights = Tensor(
@@ -271,7 +272,7 @@ class _Parts:
         return self._add(f"{self._last.op.name}/start", TensorType(data.shape, DType.INT32), data)
 
     def _rescale(self, total: str) -> None:
-        op = cast(Conv2d | Dense, self._last.op)
+        op = self._last.op
         multipliers, shifts = op.scales(self._last.sig)
         scales = (
             self._add(f"{op.name}/multipliers", TensorType(multipliers.shape, DType.INT32), multipliers),

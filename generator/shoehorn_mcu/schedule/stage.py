@@ -8,7 +8,7 @@ from functools import cached_property
 
 from shoehorn_mcu.ir import Graph, Node, Parts, Tensor, shared_rows
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
-from shoehorn_mcu.kernels.base.contract import array_bytes, computed, differ, with_long_rows
+from shoehorn_mcu.kernels.base.contract import array_bytes, differ, with_long_rows
 from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
 from shoehorn_mcu.machine.targets import Machine
 
@@ -41,7 +41,7 @@ class Stage:
     @property
     def computed(self) -> Node:
         """The node that the kernel was chosen for."""
-        return computed(self.node)
+        return self.node.computed
 
     @property
     def row_inputs(self) -> tuple[Tensor, ...]:

@@ -127,11 +127,7 @@ def _class_names(folders: Sequence[Path], listed: Path | None, plan: Plan) -> Se
     """
     own, known, place = [path.name for path in folders], plan.classes, folders[0].parent
     if listed:
-        try:
-            text = read_bytes(listed, _LARGEST_NAMES).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{listed}: cannot be read as a list of classes, one per line ({error})") from error
-        names = [line.strip() for line in text.splitlines() if line.strip()]
+        names = _listed(listed)
         if missing := [name for name in own if name not in names]:
             raise InputError(f"{listed}: does not name '{missing[0]}', a folder of {place}")
         return names
@@ -151,6 +147,15 @@ def _class_names(folders: Sequence[Path], listed: Path | None, plan: Plan) -> Se
         cure = "name all by --labels names.txt, one per line, that of class 0 first, or call the folders by numbers"
         raise InputError(f"{place}: {said}; {cure}")
     return own
+
+
+def _listed(path: Path) -> list[str]:
+    """The names in a file, one per line."""
+    try:
+        text = read_bytes(path, _LARGEST_NAMES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as a list of classes, one per line ({error})") from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _inside(folder: Path) -> Sequence[Path]:

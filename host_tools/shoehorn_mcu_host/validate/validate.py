@@ -101,6 +101,17 @@ def _begins(number: int) -> bool:
     return rest == 0 and before & (before + 1) == 0
 
 
+@dataclass(frozen=True)
+class Told:
+    """What is known of vectors besides their values."""
+
+    labels: Labels | None = None  # one for each vector, or with `starts` for the last one of each sequence
+    starts: Sequence[int] = ()  # the vectors with which sequences begin; none: see SEQUENCE
+
+
+NOTHING_TOLD = Told()
+
+
 def validate(
     link: Link,
     plan: Plan,
@@ -109,26 +120,18 @@ def validate(
     progress: Progress,
     precise: Reference | None = None,
     reset: Callable[[], None] = lambda: None,
-    labels: Labels | None = None,
-    starts: Sequence[int] = (),
+    told: Told = NOTHING_TOLD,
 ) -> Validation:
     """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
 
-    A model with states computes sequences (see SEQUENCE); before each of them they are reset, on the board and, by
-    `reset`, in the reference; with `starts` sequences begin with these vectors instead. With labels, one for each
-    vector, or with `starts` for the last one of each sequence, it counts how often each of them is right.
-    The link's board must run this plan (HostError).
+    A model with states computes sequences: before each of them they are reset, on the board and, by `reset`, in the
+    reference. With labels it counts how often each of them is right. The link's board must run this plan (HostError).
     """
     link.expect(plan)
     begun, before = time.monotonic(), link.retries
-    is_first = frozenset(starts).__contains__ if starts else _begins
+    is_first = frozenset(told.starts).__contains__ if told.starts else _begins
     sizes = [end.bytes for end in plan.outputs]
-    outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
-    exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
-    first = plan.outputs[0]
-    said: list[Array] = []  # the reference's first output
-    mismatched, first_bad = 0, None
-    largest: int | float = 0
+    seen = _Seen(plan)
     for number, vector in enumerate(vectors):
         if plan.states and is_first(number):
             link.reset()
@@ -137,27 +140,55 @@ def validate(
                 precise.reset()
         data = [array.tobytes() for array in vector]
         found = link.infer(data, sizes, Mode.CRC, progress, plan.streamed_row_bytes, plan.handed_out)
-        wanted = reference(vector)
-        arrays = _arrays(plan, found)
-        bad = _first_bad_op(plan, found, arrays, wanted)
-        first_bad = first_bad if mismatched else bad
-        mismatched += bad is not None
-        said.append(wanted[first.name])
+        seen.add(found, reference(vector), precise.run(vector) if precise else {})
+    return seen.validation(time.monotonic() - begun, link.retries - before, precise is not None, told)
+
+
+class _Seen:
+    """The results of the vectors so far."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
+        self._exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}  # in precise float32
+        self._said: list[Array] = []  # the reference's first output
+        self._mismatched = 0
+        self._first_bad: str | None = None  # in the first mismatched vector
+        self._largest: int | float = 0
+
+    def add(self, found: Inference, wanted: Mapping[str, Array], precise: Mapping[str, Array]) -> None:
+        """The board's results for a vector, and all tensors of the references."""
+        arrays = _arrays(self._plan, found)
+        bad = _first_bad_op(self._plan, found, arrays, wanted)
+        self._first_bad = self._first_bad if self._mismatched else bad
+        self._mismatched += bad is not None
+        self._said.append(wanted[self._plan.outputs[0].name])
         for name, array in arrays.items():
-            largest = max(largest, _distance(array, wanted[name]))
-            outputs[name].append(array)
-        for name, array in (precise.run(vector) if precise else {}).items():
-            if name in exact:
-                exact[name].append(array)
-    stacked = {end.outside.name: _stack(end, outputs[end.name]) for end in plan.outputs}
-    apart = {end.outside.name: _stack(end, exact[end.name]) for end in plan.outputs} if precise else None
-    count = len(next(iter(outputs.values())))
-    deviation = _deviation(outputs, exact) if precise else None
-    seconds, repeated = time.monotonic() - begun, link.retries - before
-    last = [place - 1 for place in (*starts[1:], count)] if starts else range(count)
-    decided = ([each[i] for i in last] if each else each for each in (outputs[first.name], said, exact[first.name]))
-    counted = accuracy(labels, first, *decided) if labels else None
-    return Validation(count, mismatched, largest, first_bad, seconds, repeated, stacked, deviation, counted, apart)
+            self._largest = max(self._largest, _distance(array, wanted[name]))
+            self._outputs[name].append(array)
+        for name, exact in self._exact.items():
+            if name in precise:
+                exact.append(precise[name])
+
+    def validation(self, seconds: float, retries: int, has_precise: bool, told: Told) -> Validation:
+        """The result of all vectors."""
+        ends, first = self._plan.outputs, self._plan.outputs[0].name
+        count = len(self._outputs[first])
+        last = [place - 1 for place in (*told.starts[1:], count)] if told.starts else range(count)
+        decisions = (self._outputs[first], self._said, self._exact[first])
+        decided = ([each[i] for i in last] if each else each for each in decisions)
+        return Validation(
+            vectors=count,
+            mismatched_vectors=self._mismatched,
+            max_abs_diff=self._largest,
+            first_bad_op=self._first_bad,
+            seconds=seconds,
+            retries=retries,
+            outputs={end.outside.name: _stack(end, self._outputs[end.name]) for end in ends},
+            precise=_deviation(self._outputs, self._exact) if has_precise else None,
+            accuracy=accuracy(told.labels, ends[0], *decided) if told.labels else None,
+            exact={end.outside.name: _stack(end, self._exact[end.name]) for end in ends} if has_precise else None,
+        )
 
 
 def _deviation(found: Mapping[str, list[Array]], wanted: Mapping[str, list[Array]]) -> Deviation:

@@ -133,21 +133,35 @@ class Models:
         return db_bytes(self.units[0], self.task) if self.db_buffer(board) else 0
 
 
+def _needed(models: Models) -> str:
+    """The C expression of all SRAM that the firmware needs."""
+    arena = "SH_APP_ARENA_BYTES" if len(models.units) > 1 else f"{models.units[0].upper}_ARENA_BYTES"
+    stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (models.cores > 1)
+    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}" + f" + {models.weights_bytes}u" * (models.weights_bytes > 0)
+    return f"{arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest}"
+
+
+def _db_size(models: Models, task: Task | None, buffer: bool) -> int:
+    """The bytes of an input from the runner; 0 where it is streamed and nothing holds it whole."""
+    return 0 if models.units[0].streamed and not buffer else db_bytes(models.units[0], task)
+
+
+def _flush_to_zero(units: Sequence[Unit]) -> dict[str, str]:
+    return {"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}
+
+
 def app_config_h(models: Models, board: Board) -> str:
     """The macros of the table in emit/README.md, and compile-time assertions that the models fit the board."""
-    spec, units, task = board.spec, models.units, models.task
-    size = db_bytes(units[0], task)
-    buffer = int(models.db_buffer(board))
+    spec, units, buffer = board.spec, models.units, int(models.db_buffer(board))
+    task = models.task
     if task and task.transform is Transform.FLOAT32 and not buffer:
-        task, size = None, db_bytes(units[0], None)  # quantising on the board needs the buffer
-    if units[0].streamed and not buffer:
-        size = 0  # nothing holds the whole input
+        task = None  # quantising on the board needs the buffer
     results = Results.OUTPUTS if units[0].handed_out or not task else task.results  # of no output that is held whole
     several = len(units) > 1
     macros = {
         **(_several(models) if several else _one(units[0], models.identities[0])),
         "SH_APP_MLPERF": c.string(task.id if task else units[0].name),
-        "SH_APP_DB_BYTES": f"{size}u",
+        "SH_APP_DB_BYTES": f"{_db_size(models, task, bool(buffer))}u",
         "SH_APP_DB_BUFFER": str(buffer),
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
         "SH_APP_RESULTS": str(int(results)),
@@ -157,15 +171,12 @@ def app_config_h(models: Models, board: Board) -> str:
         **_other_types(units),
         **_reset_states(units),
         **_real_bytes(units),
-        **({"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}),
+        **_flush_to_zero(units),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
         "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),
         "SH_BOARD_FLASH_BYTES": str(spec.flash_bytes),
     }
-    arena = "SH_APP_ARENA_BYTES" if several else f"{units[0].upper}_ARENA_BYTES"
-    stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (models.cores > 1)
-    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}" + f" + {models.weights_bytes}u" * (models.weights_bytes > 0)
     names = ", ".join(unit.name for unit in units)
     remarks = (
         f"// {names} on {board.id}: parameters of the application. Generated; do not edit.",
@@ -179,7 +190,7 @@ def app_config_h(models: Models, board: Board) -> str:
         *(["extern uint8_t sh_app_model; // the number of the selected model", ""] if several else []),
         *(f"#define {name} {value}" for name, value in macros.items()),
         "",
-        f"_Static_assert({arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest} <= SH_BOARD_SRAM_BYTES,",
+        f"_Static_assert({_needed(models)} <= SH_BOARD_SRAM_BYTES,",
         f'               "the {"models do" if several else "model does"} not fit into the SRAM of the board");',
     )
     return c.header("APP_CONFIG_H", remarks, body)

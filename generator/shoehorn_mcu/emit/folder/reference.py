@@ -16,7 +16,6 @@ from shoehorn_mcu.emit.folder import graph_file
 from shoehorn_mcu.ir import Array, Graph, Node, State, Tensor
 from shoehorn_mcu.kernels import Value, oracle
 from shoehorn_mcu.kernels.base.contract import Packed, array_of
-from shoehorn_mcu.ops import InsertSlice
 
 FORMAT = 1
 _ALIGNMENT = 16  # of each constant in constants.bin, bytes
@@ -95,7 +94,7 @@ def _view(node: Node) -> dict[str, object]:
     return {
         "name": node.op.name,
         "type": type(node.op).__name__,
-        "view": node.inputs[0].name,
+        "view": node.x.name,
         "output": node.output.name,
     }
 
@@ -123,11 +122,11 @@ def _op(node: Node, constants: _Constants) -> dict[str, object]:
 
 def _part(node: Node) -> dict[str, object]:
     """Where an op writes a part of its output's rows."""
-    if not isinstance(node.op, InsertSlice):
+    part = node.row_part
+    if part is None:
         return {}
-    kind, onto = node.output.type, node.op.onto
-    start = node.op.start(kind) * kind.dtype.bytes
-    return {"start": start, **({} if onto is None else {"onto": node.inputs[onto].name})}
+    start = part.start * node.output.type.dtype.bytes
+    return {"start": start, **({} if part.onto is None else {"onto": node.inputs[part.onto].name})}
 
 
 def _param(value: Value, constants: _Constants) -> object:

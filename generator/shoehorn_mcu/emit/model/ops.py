@@ -14,7 +14,6 @@ from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Parts
 from shoehorn_mcu.kernels.base.contract import Packed, Value, array_of
-from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.planner.memory_plan import Editions
 from shoehorn_mcu.schedule.stage import Stage
 
@@ -26,7 +25,7 @@ def remark(stage: Stage) -> str:
     operands = ", ".join(f"{'const ' * (t.data is not None)}{c.quoted(t.name)} {t.type}" for t in stage.row_inputs)
     output = stage.node.output
     kind = type(stage.computed.op).__name__
-    part = " (a part of each row)" if isinstance(stage.node.op, InsertSlice) else ""
+    part = " (a part of each row)" if stage.node.row_part else ""
     return "\n".join(
         (
             c.comment(f"op {stage.index}: {kind} {c.quoted(stage.name)}{part}"),
@@ -206,12 +205,12 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
 
 def _part(stage: Stage, pointers: int, row: str) -> tuple[list[str], str]:
     """For an op that writes a part of its row, a C expression: the lines that begin the row, and where the part is."""
-    op, kind = stage.node.op, stage.node.output.type
-    if not isinstance(op, InsertSlice):
+    part, kind = stage.node.row_part, stage.node.output.type
+    if part is None:
         return [], row
     onto, size = f"x[{pointers - 1}]", str(kind.row_bytes * stage.rows_per_call)
-    begin = ("sh_insert_onto", ("to", onto, size)) if op.has_onto else ("sh_insert_first", ("to", size))
-    return [f"int8_t *to = {row};", f"{c.call(*begin)};"], c.offset("to", op.start(kind) * kind.dtype.bytes)
+    begin = ("sh_insert_first", ("to", size)) if part.onto is None else ("sh_insert_onto", ("to", onto, size))
+    return [f"int8_t *to = {row};", f"{c.call(*begin)};"], c.offset("to", part.start * kind.dtype.bytes)
 
 
 def _scratch(unit: Unit, stage: Stage) -> str:

@@ -20,7 +20,6 @@ from shoehorn_mcu.emit.model.header import (
 )
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.unit import Unit, touched
-from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.planner.memory_plan import SRAM, Placement
 
 SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
@@ -36,7 +35,7 @@ def _ends(unit: Unit) -> list[str]:
 
 
 def _includes(unit: Unit) -> list[str]:
-    inserting = any(isinstance(stage.node.op, InsertSlice) for stage in unit.stepped)
+    inserting = any(stage.node.row_part for stage in unit.stepped)
     return [
         f'#include "{unit.name}.h"',
         "",

@@ -47,12 +47,7 @@ def _parsed(equation: str, values: Sequence[Value]) -> tuple[list[Labels], Label
             f"its equation '{equation}' is of {len(terms)} operands, it has {len(values)}; export it again"
         )
     operands = [_labels(term, value.rank, equation) for term, value in zip(terms, values, strict=True)]
-    sizes: dict[str, int] = {}
-    for labels, value in zip(operands, values, strict=True):
-        for label, size in zip(labels, value.shape, strict=True):
-            alone = labels.count(label) == 1
-            if size != sizes.setdefault(label, size) and not (alone and 1 in (size, sizes[label])):
-                raise ImportFault(f"its dimension '{label}' has {sizes[label]} and {size} elements; export it again")
+    _check_sizes(operands, values)
     every = [label for labels in operands for label in labels]
     dots = tuple(sorted({label for label in every if label.startswith(".")}, key=lambda label: -int(label[1:])))
     result = (
@@ -64,6 +59,16 @@ def _parsed(equation: str, values: Sequence[Value]) -> tuple[list[Labels], Label
     if len(set(named)) < len(named) or not set(named) <= set(every):
         raise ImportFault(f"the result of its equation '{equation}' is not of its operands; export it again")
     return operands, named
+
+
+def _check_sizes(operands: Sequence[Labels], values: Sequence[Value]) -> None:
+    """Raises ImportFault where dimensions of one name have different sizes, but for those that are repeated."""
+    sizes: dict[str, int] = {}
+    for labels, value in zip(operands, values, strict=True):
+        for label, size in zip(labels, value.shape, strict=True):
+            alone = labels.count(label) == 1
+            if size != sizes.setdefault(label, size) and not (alone and 1 in (size, sizes[label])):
+                raise ImportFault(f"its dimension '{label}' has {sizes[label]} and {size} elements; export it again")
 
 
 def _labels(term: str, rank: int, equation: str) -> Labels:
@@ -121,6 +126,11 @@ def _size(named: _Named, label: str) -> int:
     return named[1].shape[named[0].index(label)]
 
 
+def _elements(named: _Named, labels: Sequence[str]) -> int:
+    """Of these dimensions of a value."""
+    return math.prod(_size(named, label) for label in labels)
+
+
 def _multiplied(site: Site, a: _Named, b: _Named) -> _Named:
     """Each element of one by those of the other that it meets."""
     labels = (*a[0], *(label for label in b[0] if label not in a[0]))
@@ -136,10 +146,10 @@ def _matrices(site: Site, a: _Named, b: _Named, added: Sequence[str]) -> _Named:
     """As matrices: rows of what only `a` has, columns of what only `b` has, for each element of what both keep."""
     shared = tuple(label for label in a[0] if label in b[0] and label not in added)
     rows, columns = (tuple(x for x in own if x not in other) for own, other in ((a[0], b[0]), (b[0], a[0])))
-    inner = math.prod(_size(a, label) for label in added)
+    inner = _elements(a, added)
     if rows and not shared and b[1].tensor.data is not None and a[1].tensor.type.dtype is DType.FLOAT32:
         x = _matrix(site, a, (), rows, added, [_size(a, label) for label in rows], [inner])
-        weights = _matrix(site, b, (), columns, added, [math.prod(_size(b, label) for label in columns)], [inner])
+        weights = _matrix(site, b, (), columns, added, [_elements(b, columns)], [inner])
         if weights.tensor.data is None:
             raise TypeError("a constant in another order is a constant")
         y = dense(site, x.tensor, weights.tensor.data)
@@ -147,11 +157,11 @@ def _matrices(site: Site, a: _Named, b: _Named, added: Sequence[str]) -> _Named:
         ahead = [[_size(each, label) for label in shared] for each in (a, b)]
         if ahead[0] == ahead[1]:
             ahead = [[math.prod(ahead[0])] if shared else []] * 2
-        outer = [[math.prod(_size(a, label) for label in rows)], [math.prod(_size(b, label) for label in columns)]]
+        outer = [[_elements(a, rows)], [_elements(b, columns)]]
         x = _matrix(site, a, shared, rows, added, [*ahead[0], *outer[0]], [inner])
         y = matmul_of(site, x, _matrix(site, b, shared, added, columns, [*ahead[1], inner], outer[1])).tensor
     sizes = [max(_size(a, label), _size(b, label)) for label in shared]
-    sizes += [_size(a, label) for label in rows] + [_size(b, label) for label in columns]
+    sizes += [_size(own, label) for own, labels in ((a, rows), (b, columns)) for label in labels]
     return (*shared, *rows, *columns), as_plain(shaped(site, y, sizes))
 
 

@@ -20,7 +20,7 @@ from shoehorn_mcu.importers.lowering.places import resized
 from shoehorn_mcu.importers.onnx import fused, qlinear
 from shoehorn_mcu.importers.onnx.calls import EXPANDED_OPS
 from shoehorn_mcu.importers.onnx.function import body_of, inlined, version_of
-from shoehorn_mcu.importers.onnx.loops import scan_of, unrolled
+from shoehorn_mcu.importers.onnx.loops import Scan, scan_of, unrolled
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops.laws import quoted
@@ -95,6 +95,28 @@ class _Walk:
 
     def _step(self, index: int, node: NodeProto, within: tuple[str, ...]) -> None:
         """Takes one node; `within`: the functions and branches that it is a part of."""
+        self._check(index, node)
+        deep = len(within) >= DEPTH_LIMIT
+        if not deep and (branch := self._branch(node)) is not None:
+            self._take(index, node, branch, within)
+            return
+        if not deep and (scan := self._scan(node)) is not None:
+            self._all(index, node, unrolled(scan, self.constants), within)
+            return
+        self._infer(node)
+        if self._from_type(node) or self._computed(node):
+            self.known |= set(node.output)
+            self.computed += 1
+            return
+        parts = self._parts(index, node, deep)
+        if parts is not None:
+            self._all(index, node, parts, within)
+            return
+        self.known |= set(node.output)
+        self.nodes.append(raw_node(index, node, within))
+
+    def _check(self, index: int, node: NodeProto) -> None:
+        """Raises ImportFault where a node does not fit those before it; its first output gets a name."""
         if missing := [name for name in node.input if name and name not in self.known]:
             raise unknown_operand(index, node, missing[0], later=False)
         if twice := [name for name in node.output if name and name in self.known]:
@@ -103,36 +125,24 @@ class _Walk:
             raise ImportFault(f"op {index} {node.op_type} has no output; export it again")
         if not node.output[0]:
             node.output[0] = free_name(self.known, f"{next(filter(None, node.output))}_first")
-        branch = self._branch(node)
-        if branch is not None and len(within) < DEPTH_LIMIT:
-            self._take(index, node, branch, within)
-            return
-        if node.op_type == "Scan" and node.domain in DOMAINS and len(within) < DEPTH_LIMIT:
-            scan = scan_of(node, {name: fixed_shape(self.types.get(name)) for name in node.input})
-            if scan is not None:
-                self._all(index, node, unrolled(scan, self.constants), within)
-                return
-        self._infer(node)
-        if self._from_type(node) or self._computed(node):
-            self.known |= set(node.output)
-            self.computed += 1
-            return
+
+    def _scan(self, node: NodeProto) -> Scan | None:
+        if node.op_type != "Scan" or node.domain not in DOMAINS:
+            return None
+        return scan_of(node, {name: fixed_shape(self.types.get(name)) for name in node.input})
+
+    def _parts(self, index: int, node: NodeProto, deep: bool) -> Iterable[NodeProto] | None:
+        """The nodes that a node is made of, those of a function only where it is not `deep`; None: it is one op."""
         code = code_of(node)
         try:
             ranks = [_rank_of(self.types.get(name)) for name in node.input]
             parts = qlinear.parts_of(node, ranks[0] if ranks else None) or fused.parts_of(node, ranks)
         except ImportFault as fault:
             raise fault.within(f"op {index} {code} writing {quoted(node.output[0])}") from fault
-        if parts is not None:
-            self._all(index, node, parts, within)
-            return
-        if code not in (*self.runs, *_WHOLE) and len(within) < DEPTH_LIMIT:
-            body = body_of(node, self.versions, self.types)
-            if body is not None:
-                self._all(index, node, inlined(node, body, version_of(node, self.versions)), within)
-                return
-        self.known |= set(node.output)
-        self.nodes.append(raw_node(index, node, within))
+        if parts is not None or deep or code in (*self.runs, *_WHOLE):
+            return parts
+        body = body_of(node, self.versions, self.types)
+        return None if body is None else inlined(node, body, version_of(node, self.versions))
 
     def _branch(self, node: NodeProto) -> GraphProto | None:
         """The branch that an If with a constant condition takes."""
@@ -239,12 +249,7 @@ class _Walk:
         """Whether the node does not depend on the inputs; its values are then among the constants."""
         from onnx.reference import ReferenceEvaluator
 
-        if (
-            node.op_type in (*_KEPT, *_RANDOM)
-            or node.domain not in DOMAINS
-            or any(name and name not in self.constants for name in node.input)
-            or any(attribute.type == attribute.GRAPH for attribute in node.attribute)
-        ):
+        if not self._is_constant(node):
             return False
         if node.op_type == "ConstantOfShape":
             limited(node.output[0], self.constants[node.input[0]].reshape(-1).tolist())
@@ -255,14 +260,11 @@ class _Walk:
         try:
             values = ReferenceEvaluator(node, opsets=dict(self.versions)).run(None, given)
         except Exception as error:  # whatever the evaluator's ops raise for values that do not fit
-            if node.op_type == "QuantizeLinear" and (found := _quantised(node, given)) is not None:
+            if node.op_type != "QuantizeLinear":
+                raise _unfit(node, error) from error
+            if (found := _quantised(node, given)) is not None:  # else it is of a form that the evaluator lacks
                 self._constant(node.output[0], found)
-                return True
-            if node.op_type == "QuantizeLinear":  # of a form that the evaluator lacks
-                return False
-            own = (misfit(attribute.t) for attribute in node.attribute if attribute.type == attribute.TENSOR)
-            said = next(filter(None, own), first_line(error))
-            raise ImportFault(f"constant {quoted(node.output[0])} of {node.op_type}: {said}") from error
+            return found is not None
         if node.op_type == "QuantizeLinear" and len(node.input) > 2 and (limits := self.four_bits.get(node.input[2])):
             values = [np.clip(value, *limits) for value in values]
         for name, value in zip(node.output, values, strict=False):
@@ -270,11 +272,26 @@ class _Walk:
                 self._constant(name, np.asarray(value))
         return True
 
+    def _is_constant(self, node: NodeProto) -> bool:
+        """Whether a node reads constants alone, and may be computed from them."""
+        if node.op_type in (*_KEPT, *_RANDOM) or node.domain not in DOMAINS:
+            return False
+        if any(attribute.type == attribute.GRAPH for attribute in node.attribute):
+            return False
+        return all(name in self.constants for name in node.input if name)
+
     def _constant(self, name: str, value: Array) -> None:
         if (limits := _FOUR_BITS.get(value.dtype.name)) is not None:
             self.four_bits[name], value = limits, value.astype(np.int8)
         self.constants[name] = value
         self.types[name] = _type_of(value)
+
+
+def _unfit(node: NodeProto, error: Exception) -> ImportFault:
+    """Why the values of a node cannot be computed."""
+    own = (misfit(attribute.t) for attribute in node.attribute if attribute.type == attribute.TENSOR)
+    said = next(filter(None, own), first_line(error))
+    return ImportFault(f"constant {quoted(node.output[0])} of {node.op_type}: {said}")
 
 
 def _quantised(node: NodeProto, given: Mapping[str, Array]) -> Array | None:

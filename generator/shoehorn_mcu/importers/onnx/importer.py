@@ -374,9 +374,6 @@ def _of_one_node(parts: Sequence[SourceOp]) -> SourceOp:
     known = (tensor for part in parts[:-1] for tensor in part.writes if tensor.shape is not None)
     refused = next((part for part in parts if part.refusal is not None), None)
     code, _, _ = core.code.partition("/")
-    reason = None if refused is None else refused.refusal
-    if refused is not None and "/" in refused.code:
-        reason = f"its {refused.code.rpartition('/')[2]}: {reason or 'no kernel for it'}"
     macs = [part.macs for part in parts if part.macs is not None]
     return replace(
         core,
@@ -385,5 +382,12 @@ def _of_one_node(parts: Sequence[SourceOp]) -> SourceOp:
         writes=(*parts[-1].writes, *known),
         weight_bytes=sum(part.weight_bytes for part in parts),
         macs=sum(macs) if len(macs) == len(parts) else None,
-        refusal=reason,
+        refusal=None if refused is None else _reason(refused),
     )
+
+
+def _reason(refused: SourceOp) -> str | None:
+    """Why the node is refused of which this op is a part."""
+    if "/" not in refused.code:
+        return refused.refusal
+    return f"its {refused.code.rpartition('/')[2]}: {refused.refusal or 'no kernel for it'}"

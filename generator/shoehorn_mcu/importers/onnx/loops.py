@@ -35,13 +35,14 @@ class Scan:
     rounds: int
 
 
+def _attributes(node: NodeProto) -> dict[str, Any]:
+    """Graphs, lists of integers and integers, by name."""
+    return {a.name: a.g if a.type == a.GRAPH else list(a.ints) or a.i for a in node.attribute}
+
+
 def scan_of(node: NodeProto, shapes: Mapping[str, tuple[int, ...] | None]) -> Scan | None:
     """The Scan that a node is, if the length of its sequences is known."""
-    given: dict[str, Any] = {}
-    for attribute in node.attribute:
-        given[attribute.name] = (
-            attribute.g if attribute.type == attribute.GRAPH else list(attribute.ints) or attribute.i
-        )
+    given = _attributes(node)
     body, count = given.get("body"), given.get("num_scan_inputs", 0)
     if body is None or not 0 < count <= len(node.input) or len(node.input) != len(body.input):
         raise ImportFault(f"a Scan writing '{node.output[0]}' does not fit its body; export it again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from shoehorn_mcu.base.errors import did_you_mean
@@ -25,6 +26,22 @@ def fix(model: ModelProto, shapes: Shapes) -> None:
     inputs = {value.name: value for value in model.graph.input if value.name not in constants}
     names = {each.dim_param for value in inputs.values() for each in _dimensions(value) if each.dim_param}
     open_before = {name: [each.dim_value < 1 for each in _dimensions(value)] for name, value in inputs.items()}
+    sizes = _sizes(shapes, inputs, names)
+    if unknown := [name for name, value in inputs.items() if _lacks_shape(value)]:
+        cure = f"give it, such as --shape {unknown[0]}=1x3x96x96"
+        raise ImportFault(f"input {quoted(unknown[0])} has no shape in the file; {cure}")
+    for value in inputs.values():
+        _name(value, sizes)
+    if any(_is_chosen(value, open_before[name]) for name, value in inputs.items()):
+        for value in (*model.graph.value_info, *model.graph.output):
+            for dimension in _dimensions(value):
+                dimension.ClearField("dim_value")
+    for value in (*model.graph.value_info, *model.graph.output):
+        _name(value, sizes)
+
+
+def _sizes(shapes: Shapes, inputs: Mapping[str, Any], names: Collection[str]) -> dict[str, int]:
+    """The sizes of named dimensions; those of inputs are set in place."""
     sizes: dict[str, int] = {}
     for name, given in shapes.items():
         if min(given, default=1) < 1:
@@ -39,17 +56,7 @@ def fix(model: ModelProto, shapes: Shapes) -> None:
             known = sorted({*names, *inputs})
             cure = did_you_mean(name, known, f"known are {', '.join(known)}")
             raise ImportFault(f"no input and no dimension of one is called '{name}'; {cure}")
-    if unknown := [name for name, value in inputs.items() if _lacks_shape(value)]:
-        cure = f"give it, such as --shape {unknown[0]}=1x3x96x96"
-        raise ImportFault(f"input {quoted(unknown[0])} has no shape in the file; {cure}")
-    for value in inputs.values():
-        _name(value, sizes)
-    if any(_is_chosen(value, open_before[name]) for name, value in inputs.items()):
-        for value in (*model.graph.value_info, *model.graph.output):
-            for dimension in _dimensions(value):
-                dimension.ClearField("dim_value")
-    for value in (*model.graph.value_info, *model.graph.output):
-        _name(value, sizes)
+    return sizes
 
 
 def _name(value: Any, sizes: dict[str, int]) -> None:

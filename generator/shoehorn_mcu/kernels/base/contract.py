@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Node, Op, Tensor
+from shoehorn_mcu.ir import Array, Node, OpT, Tensor
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import InsertSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +59,10 @@ def all_in_weights(words: Array | Packed) -> dict[str, Value]:
     return {"weights": words, "bias": None, "multipliers": None, "shifts": None}
 
 
-def computed(node: Node) -> Node:
-    """The node that kernels are chosen for: of an InsertSlice that of the op whose result it inserts."""
-    return node.op.computed(node) if isinstance(node.op, InsertSlice) else node
-
-
 def _step(node: Node) -> int | None:
     """Elements from a pixel of an output row to the next, where other ops write what is between them."""
-    return node.op.step(node.output.type) if isinstance(node.op, InsertSlice) else None
+    part = node.row_part
+    return None if part is None else part.step
 
 
 def y_step(node: Node, step: int) -> Values:
@@ -126,46 +122,51 @@ def _as_it_is(node: Node) -> Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Contract:
-    """The header `runtime_c/kernels/<name>/<name>.h`: a formula, a parameters struct and a function type."""
+class Contract(Generic[OpT]):
+    """The header `runtime_c/kernels/<name>/<name>.h`: a formula, a parameters struct and a function type.
+
+    Its functions, and those of its variants, are written for nodes of `ops`, which mypy holds where a contract is made.
+    A plain `Contract`, as in the catalogue, is one of any ops: its functions are called only for nodes that it covers,
+    which no type says. Methods that take any node are those of a plain one (`self: Contract`).
+    """
 
     name: str
-    ops: tuple[type[Op], ...]
-    facts: Callable[[Node], Values]  # struct members that are the same for all variants
-    plain: Callable[[Node], Values] = _none  # the other members, as the oracle and most variants read them
-    accepts: Callable[[Node], bool] = _any  # nodes of `ops` that the formula covers
+    ops: tuple[type[OpT], ...]
+    facts: Callable[[Node[OpT]], Values]  # struct members that are the same for all variants
+    plain: Callable[[Node[OpT]], Values] = _none  # the other members, as the oracle and most variants read them
+    accepts: Callable[[Node[OpT]], bool] = _any  # nodes of `ops` that the formula covers
     takes_row: bool = False  # the function takes the number of the output row (before scratch)
     takes_scratch: bool = False
     # The members that differ where the output's pixels begin so many elements apart; None: there is no such member.
-    spaced: Callable[[Node, int], Values] | None = None
+    spaced: Callable[[Node[OpT], int], Values] | None = None
     in_runs: bool = False  # pixels are computed as one run, unless they have gaps between them
 
     @property
     def struct(self) -> str:
         return f"sh_{self.name}"
 
-    def steps(self, node: Node) -> Values:
-        """The members that differ from those of `computed(node)`."""
+    def steps(self: Contract, node: Node) -> Values:
+        """The members that differ from those of `node.computed`."""
         step = _step(node)
-        return {} if step is None or self.spaced is None else self.spaced(computed(node), step)
+        return {} if step is None or self.spaced is None else self.spaced(node.computed, step)
 
     @property
     def header(self) -> str:
         """Path below runtime_c."""
         return f"kernels/{self.name}/{self.name}.h"
 
-    def covers(self, node: Node) -> bool:
+    def covers(self: Contract, node: Node) -> bool:
         """Whether the contract covers the node."""
-        of = computed(node)
+        of = node.computed
         return self.reaches(node) and isinstance(of.op, self.ops) and self.accepts(of)
 
     def reaches(self, node: Node) -> bool:
         """Whether a kernel can write the pixels where the node has them: side by side, or with gaps."""
         return _step(node) is None or self.spaced is not None
 
-    def key(self, node: Node) -> str:
+    def key(self: Contract, node: Node) -> str:
         """All facts that are numbers, as text: nodes with equal keys differ in constants only."""
-        facts = self.facts(computed(node))
+        facts = self.facts(node.computed)
         return " ".join((self.name, *(f"{n}={facts[n]}" for n in facts if isinstance(facts[n], int | float))))
 
 
@@ -220,33 +221,35 @@ def _pixels(node: Node, tile: Tile) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Variant:
+class Variant(Generic[OpT]):
     """One way to compute a contract: `<contract>_<body>.inc` beside the header, for one instruction set.
 
     The body defines one function, SH_NAME, and may use the defines of its tile. Where `fixes` names struct members, an
     instance is compiled for their values: the body calls SH_FIX(op) on its copy of the struct, which assigns them.
     """
 
-    contract: Contract
-    work: Callable[[Node, Tile], Mapping[str, float]]  # features of one output row; cost.py gives their costs
+    contract: Contract[OpT]
+    work: Callable[[Node[OpT], Tile], Mapping[str, float]]  # features of one output row; cost.py gives their costs
     suffix: str = "c"
     isa: Isa = Isa.C
     body: str = ""  # part of the file's name; empty: the suffix
     shared: str = ""  # another file beside the body, `<contract>_<shared>.inc`, that it includes
-    accepts: Callable[[Node], bool] = _any  # nodes of the contract that this variant computes
+    accepts: Callable[[Node[OpT]], bool] = _any  # nodes of the contract that this variant computes
     tiles: tuple[Tile, ...] = _WHOLE
-    fits: Callable[[Node, Tile], bool] = _all  # tiles for an accepted node
+    fits: Callable[[Node[OpT], Tile], bool] = _all  # tiles for an accepted node
     same_time: bool = False  # the tiles differ in memory only: they share the costs of the first one
     fixes: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()  # macros that the body is compiled with, besides the tile's
-    written: Callable[[Node], tuple[str, ...]] = _nothing  # such macros with their values, for the op's own arithmetic
-    pack: Callable[[Node, Tile], Values] | None = None  # struct members besides the facts; None: the contract's `plain`
-    scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
-    pixels_at_once: Callable[[Node, Tile], int] = _pixels  # of a row, in one pass over the constants
+    # Such macros with their values, for the op's own arithmetic.
+    written: Callable[[Node[OpT]], tuple[str, ...]] = _nothing
+    # Struct members besides the facts; None: the contract's `plain`.
+    pack: Callable[[Node[OpT], Tile], Values] | None = None
+    scratch_bytes: Callable[[Node[OpT], Tile], int] = _no_scratch  # for one core
+    pixels_at_once: Callable[[Node[OpT], Tile], int] = _pixels  # of a row, in one pass over the constants
     # The row input that row y of the output may overwrite: each byte is read before it is written.
-    in_place: Callable[[Node], int | None] = _nowhere
+    in_place: Callable[[Node[OpT]], int | None] = _nowhere
     # The bytes before one of the rows of row input 0 at which row y of the output may begin, if it may overwrite that.
-    behind: Callable[[Node, Tile], int | None] = _never
+    behind: Callable[[Node[OpT], Tile], int | None] = _never
 
     @property
     def is_written(self) -> bool:
@@ -267,14 +270,14 @@ class Variant:
         name = self.contract.name
         return f"kernels/{name}/{name}_{part}.inc"
 
-    def instances(self, node: Node) -> Iterator[Instance]:
+    def instances(self: Variant, node: Node) -> Iterator[Instance]:
         """The instances for the node, one per tile that fits; none if the variant does not compute the node."""
         if self.contract.covers(node):
             yield from self.of_covered(node)
 
-    def of_covered(self, node: Node) -> Iterator[Instance]:
+    def of_covered(self: Variant, node: Node) -> Iterator[Instance]:
         """The same for a node that the contract is known to cover."""
-        node = computed(node)
+        node = node.computed
         if self.accepts(node):
             facts = self.contract.facts(node) if self.fixes else {}
             fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
@@ -283,8 +286,10 @@ class Variant:
 
 
 def portable(
-    contract: Contract, work: Callable[[Node], Mapping[str, float]], in_place: Callable[[Node], int | None] = _nowhere
-) -> Variant:
+    contract: Contract[OpT],
+    work: Callable[[Node[OpT]], Mapping[str, float]],
+    in_place: Callable[[Node[OpT]], int | None] = _nowhere,
+) -> Variant[OpT]:
     """The variant `c` of a contract: C for any core, without tiles, constants as the oracle reads them."""
     return Variant(contract, lambda node, _: work(node), in_place=in_place)
 
@@ -371,7 +376,7 @@ class Instance:
 
     def _computed(self, node: Node) -> Node:
         """The node that the variant is asked about."""
-        return self.form(computed(node))
+        return self.form(node.computed)
 
     def work(self, node: Node) -> Mapping[str, float]:
         """Features of one output row, for the cost model; the call itself counts as one of them."""
@@ -391,13 +396,13 @@ class Instance:
 
     def in_place(self, node: Node) -> int | None:
         """The row input whose row y output row y may overwrite, or None."""
-        if isinstance(node.op, InsertSlice):
-            return node.op.onto
+        if (part := node.row_part) is not None:
+            return part.onto
         return self.variant.in_place(self.form(node))
 
     def behind(self, node: Node) -> int | None:
         """The bytes before a row of row input 0 at which an output row over it may begin; None: it may not."""
-        if isinstance(node.op, InsertSlice):
+        if node.row_part is not None:
             return None  # the part that the kernel writes is not where the row begins
         return self.variant.behind(self.form(node), self.tile)
 
@@ -434,5 +439,5 @@ class Oracle:
 
     def params(self, node: Node) -> Values:
         """Members of the contract's struct."""
-        of = computed(node)
+        of = node.computed
         return {**self.contract.facts(of), **self.contract.plain(of), **self.contract.steps(node)}

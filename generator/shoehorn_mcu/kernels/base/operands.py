@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from shoehorn_mcu.ir import Array, DType, Node, Tensor
 from shoehorn_mcu.kernels.base.contract import Tile, Value
@@ -46,14 +46,14 @@ def element_by_element(node: Node) -> int | None:
     return None
 
 
-def behind_pixels(node: Node, unread: int = 0) -> int | None:
+def behind_pixels(node: Node[Window], unread: int = 0) -> int | None:
     """`behind` of a convolution that computes pixels from left to right, all channels of some before those after them.
 
     `unread` is how many pixels' outputs may be written before the last of their inputs is read. When p + unread pixels
     are written, p * stride - padding is the first one that is still to be read. There is no limit to what an output
     pixel longer than the inputs that a stride passes would need.
     """
-    op, x, (width, outputs) = cast(Window, node.op), node.row_inputs[0], node.output.type.nhwc[2:]
+    op, x, (width, outputs) = node.op, node.x, node.output.type.nhwc[2:]
     inputs, (stride, padding) = x.type.nhwc[3], (op.stride[1], op.padding.left)
     if x.data is not None or not are(node.output.type.dtype, x) or outputs > stride * inputs:
         return None
@@ -61,19 +61,19 @@ def behind_pixels(node: Node, unread: int = 0) -> int | None:
     return max(0, *behind) * x.type.dtype.bytes
 
 
-def behind_channels(node: Node, block: int = 1) -> int | None:
+def behind_channels(node: Node[Window], block: int = 1) -> int | None:
     """`behind` of a depthwise convolution that computes `block` channels of a pixel at once, one pixel after the other.
 
     A channel of the output is written behind the same channel of what is still to be read. Where the last block
     overlaps the one before, that one must not yet have overwritten it.
     """
     channels = node.output.type.nhwc[3]
-    if channels != node.row_inputs[0].type.nhwc[3]:
+    if channels != node.x.type.nhwc[3]:
         return None
     return behind_pixels(node, int(channels % block > 0))
 
 
-def behind_whole_rows(node: Node, pixels: int, block: int) -> int | None:
+def behind_whole_rows(node: Node[Window], pixels: int, block: int) -> int | None:
     """`behind` of a depthwise convolution that computes `pixels` of `block` channels from all that they read, then of
     other channels, and then the pixels after them.
 
@@ -91,15 +91,15 @@ HELD: Final = tuple(Tile(held=size) for size in (128, 512, 1024))
 """The rings of `sh_held.h`."""
 
 
-def holds(node: Node, tile: Tile) -> bool:
+def holds(node: Node[Window], tile: Tile) -> bool:
     """Whether this is the smallest ring for the pixels of a depthwise convolution that wait for the windows to pass."""
-    padding, channels = cast(Window, node.op).padding.left, node.output.type.nhwc[3]
-    needed, single = (padding + 1) * channels, channels == node.inputs[0].type.nhwc[3]
+    padding, channels = node.op.padding.left, node.output.type.nhwc[3]
+    needed, single = (padding + 1) * channels, channels == node.x.type.nhwc[3]
     least = next((ring.sizes["held"] for ring in HELD if needed <= ring.sizes["held"]), None)
     return padding > 0 and single and tile.sizes["held"] == least
 
 
-def behind_held(node: Node, tile: Tile) -> int | None:
+def behind_held(node: Node[Window], tile: Tile) -> int | None:
     """`behind` of a depthwise convolution whose pixels wait until the windows have passed them."""
     return None if behind_channels(node) is None else 0
 

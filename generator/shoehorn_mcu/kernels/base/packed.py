@@ -14,6 +14,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Contract, array_of
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.rounding import Clamp, Int32s, Int64s, Up, addends, right_shifts, rounds_exactly, up
+from shoehorn_mcu.ops import LinearOp
 
 OUTPUTS = 4  # output channels that are computed at once
 INPUTS = 4  # inputs that are loaded at once, and the fewest that a run may have
@@ -133,22 +134,27 @@ def _scales_up(of: Up) -> Int64s:
     return _in_blocks(np.stack([np.where(second, 8 - of.left, of.left), of.multiplier, of.addend], axis=1))
 
 
-@known
-def linear(node: Node, contract: Contract) -> Linear:
-    """The layer of a convolution of one group, or of a dense layer."""
+def constants_of(contract: Contract, node: Node) -> tuple[NDArray[np.int8], Int32s, Int32s, NDArray[np.int8]]:
+    """The weights, biases, multipliers and shifts of a linear op on int8."""
     constants = {name: array_of(value) for name, value in contract.plain(node).items()}
-    weights = cast(NDArray[np.int8], constants["weights"])
-    return Linear(
-        weights.reshape(weights.shape[0], -1),
+    return (
+        cast(NDArray[np.int8], constants["weights"]),
         cast(Int32s, constants["bias"]),
         cast(Int32s, constants["multipliers"]),
         cast(NDArray[np.int8], constants["shifts"]),
-        node.output.type.quantised.zero_point,
     )
 
 
 @known
-def is_packable(node: Node, contract: Contract) -> bool:
+def linear(node: Node[LinearOp], contract: Contract) -> Linear:
+    """The layer of a convolution of one group, or of a dense layer."""
+    weights, bias, multipliers, shifts = constants_of(contract, node)
+    rows = weights.reshape(weights.shape[0], -1)
+    return Linear(rows, bias, multipliers, shifts, node.output.type.quantised.zero_point)
+
+
+@known
+def is_packable(node: Node[LinearOp], contract: Contract) -> bool:
     """Whether the kernel computes exactly this convolution of one group, or dense layer."""
     return packable(linear(node, contract))
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d
+from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.fixed_point import rescale
 
 Int32s = NDArray[np.int32]
@@ -62,9 +62,9 @@ class Clamp(NamedTuple):
     high: int
 
 
-def clamp_of(node: Node) -> Clamp:
+def clamp_of(node: Node[LinearOp]) -> Clamp:
     """The clamp of a linear op on int8."""
-    clamp = cast(Conv2d | DepthwiseConv2d | Dense, node.op).clamp
+    clamp = node.op.clamp
     return Clamp(node.output.type.quantised.zero_point, int(clamp.low), int(clamp.high))
 
 

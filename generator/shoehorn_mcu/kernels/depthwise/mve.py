@@ -7,7 +7,7 @@ before they are widened. CMSIS-NN's `arm_depthwise_conv_s8_opt` widens every pro
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,26 +87,26 @@ def _repeated(of: Depthwise, times: int) -> Depthwise:
     )
 
 
-def _accepts(node: Node) -> bool:
+def _accepts(node: Node[DepthwiseConv2d]) -> bool:
     """An output channel per input channel, and exact."""
-    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable_by_pairs(layer_of(node))
+    return node.weights.type.shape[3] == node.x.type.nhwc[3] and packable_by_pairs(layer_of(node))
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
     return all_in_weights(pack(layer_of(node)))
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of pixels, vectors of channels, whole ones or not, and pairs of taps; and of the tables of taps."""
-    op = cast(DepthwiseConv2d, node.op)
-    _, height, width, channels = node.inputs[1].type.shape
+    op = node.op
+    _, height, width, channels = node.weights.type.shape
     pixels, pairs = float(node.output.type.nhwc[2]), -(-height * width // 2)
-    rows, inner = adjacent(op, node)
+    rows, inner = adjacent(node)
     joined = rows if inner > 1 and op.stride[1] == 1 and VECTOR % channels == 0 else 0.0
     pixels -= joined * inner
     whole = pixels * (channels // VECTOR) + joined * (inner * channels // VECTOR)
     partly = pixels * (channels % VECTOR > 0) + joined * (inner * channels % VECTOR > 0)
-    return tables_of(op, node) + Work(
+    return tables_of(node) + Work(
         pixels=pixels + joined,
         blocks=whole,
         pairs=whole * pairs,
@@ -115,19 +115,19 @@ def _work(node: Node, tile: Tile) -> Work:
     )
 
 
-def _accepts_3x3(node: Node) -> bool:
-    return node.inputs[1].type.shape[1:3] == (3, 3) and _accepts(node)
+def _accepts_3x3(node: Node[DepthwiseConv2d]) -> bool:
+    return node.weights.type.shape[1:3] == (3, 3) and _accepts(node)
 
 
-def _pack_3x3(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
     return all_in_weights(pack_3x3(layer_of(node)))
 
 
-def _work_3x3(node: Node, tile: Tile) -> Work:
+def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of tables of taps, of pixels, those behind which taps are moved, and of vectors of channels."""
-    op = cast(DepthwiseConv2d, node.op)
+    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
-    rows, inner = adjacent(op, node)
+    rows, inner = adjacent(node)
     repeats = op.stride[1] == 1 and VECTOR % channels == 0
     total = Work()
     # Runs of pixels: those that touch padding alone, and in a part of the rows the others together.

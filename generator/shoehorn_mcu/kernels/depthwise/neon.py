@@ -5,8 +5,6 @@ Products of two taps are added in 16 bits before they are widened, as for Helium
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,22 +43,21 @@ def pack(of: Depthwise) -> Int32s:
     return np.concatenate([words.ravel(), padding]).astype(np.int32)
 
 
-def _accepts(node: Node) -> bool:
+def _accepts(node: Node[DepthwiseConv2d]) -> bool:
     """An output channel per input channel, of these at least HALF, and exact."""
-    channels = node.inputs[0].type.nhwc[3]
-    return node.inputs[1].type.shape[3] == channels >= HALF and packable_by_pairs(layer_of(node))
+    channels = node.x.type.nhwc[3]
+    return node.weights.type.shape[3] == channels >= HALF and packable_by_pairs(layer_of(node))
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
     return all_in_weights(Packed(pack(layer_of(node)), VECTOR))
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of the tables of taps, and of blocks of channels with a table, of pixels in them and of pairs of taps."""
-    op = cast(DepthwiseConv2d, node.op)
-    _, height, width, channels = node.inputs[1].type.shape
+    _, height, width, channels = node.weights.type.shape
     taps, pixels = height * width, node.output.type.nhwc[2]
-    made = tables_of(op, node)
+    made = tables_of(node)
     blocks = -(-channels // _size(channels))
     name = ("nine" if taps == NINE else "any") + ("s" if _size(channels) == VECTOR else "_halves")
     counts = {f"{name}_set": made["tables"] * blocks, name: float(pixels * blocks)}

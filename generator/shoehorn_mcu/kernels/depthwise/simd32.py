@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights, array_of
+from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import HELD, behind_channels, behind_held, behind_whole_rows, holds
-from shoehorn_mcu.kernels.base.packed import clamps, totals_of
+from shoehorn_mcu.kernels.base.packed import clamps, constants_of, totals_of
 from shoehorn_mcu.kernels.base.rounding import (
     UP_POINT,
     Clamp,
@@ -129,24 +129,23 @@ def _words(halfwords: NDArray[np.int16]) -> Int32s:
 
 
 @known
-def layer_of(node: Node) -> Depthwise:
+def layer_of(node: Node[DepthwiseConv2d]) -> Depthwise:
     """The layer of a DepthwiseConv2d with a channel multiplier of 1."""
-    constants = {name: array_of(value) for name, value in DEPTHWISE.plain(node).items()}
-    weights = cast(NDArray[np.int8], constants["weights"])
+    weights, bias, multipliers, shifts = constants_of(DEPTHWISE, node)
     return Depthwise(
         weights.reshape(-1, weights.shape[-1]),
-        cast(Int32s, constants["bias"]),
-        cast(Int32s, constants["multipliers"]),
-        cast(NDArray[np.int8], constants["shifts"]),
-        node.inputs[0].type.quantised.zero_point,
+        bias,
+        multipliers,
+        shifts,
+        node.x.type.quantised.zero_point,
         node.output.type.quantised.zero_point,
     )
 
 
 @known
-def _accepts(node: Node) -> bool:
+def _accepts(node: Node[DepthwiseConv2d]) -> bool:
     """An output channel per input channel, and exact."""
-    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(layer_of(node))
+    return node.weights.type.shape[3] == node.x.type.nhwc[3] and packable(layer_of(node))
 
 
 def rounded_up(of: Depthwise, clamp: Clamp) -> Up | None:
@@ -155,43 +154,43 @@ def rounded_up(of: Depthwise, clamp: Clamp) -> Up | None:
 
 
 @known
-def _up(node: Node) -> Up | None:
+def _up(node: Node[DepthwiseConv2d]) -> Up | None:
     return rounded_up(layer_of(node), clamp_of(node))
 
 
-def _accepts_up(node: Node) -> bool:
+def _accepts_up(node: Node[DepthwiseConv2d]) -> bool:
     return _accepts(node) and _up(node) is not None
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
     return all_in_weights(pack(layer_of(node), _up(node) if "up" in tile.sizes else None))
 
 
-def _accepts_strip(node: Node) -> bool:
-    op = cast(DepthwiseConv2d, node.op)
+def _accepts_strip(node: Node[DepthwiseConv2d]) -> bool:
+    op = node.op
     near = op.dilation[1] == 1 and op.stride[1] in (1, 2)
-    return near and node.inputs[1].type.shape[1:3] == (3, 3) and _accepts_up(node)
+    return near and node.weights.type.shape[1:3] == (3, 3) and _accepts_up(node)
 
 
-def _pack_strip(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack_strip(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
     up = _up(node)
     assert up is not None  # _accepts_strip
     return all_in_weights(pack_strip(layer_of(node), up))
 
 
-def _most(node: Node, tile: Tile) -> int:
+def _most(node: Node[DepthwiseConv2d], tile: Tile) -> int:
     """How many outputs a strip is enough for."""
     inner = tile.sizes["pairs"] - 1
-    return 2 * inner // cast(DepthwiseConv2d, node.op).stride[1]
+    return 2 * inner // node.op.stride[1]
 
 
-def _strip_work(node: Node, tile: Tile) -> Work:
+def _strip_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of segments, and of blocks of four channels in these, with their runs of columns; of pairs of columns and
     with them two outputs (`twos`), or one where the stride is 2 (`ones`). A block has a pair more than that.
     """
-    op = cast(DepthwiseConv2d, node.op)
+    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
-    width, stride = node.inputs[0].type.nhwc[2], op.stride[1]
+    width, stride = node.x.type.nhwc[2], op.stride[1]
     blocks, most = -(-channels // CHANNELS), _most(node, tile)
     segments = runs = turns = 0
     for first in range(0, pixels, most):
@@ -212,15 +211,15 @@ def _strip_work(node: Node, tile: Tile) -> Work:
     )
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of pixels, blocks of four channels, and taps; and of the tables of taps."""
-    op = cast(DepthwiseConv2d, node.op)
-    _, height, width, _ = node.inputs[1].type.shape
+    op = node.op
+    _, height, width, _ = node.weights.type.shape
     pixels, channels = node.output.type.nhwc[2:]
     blocks = pixels * -(-channels // CHANNELS)
     held = copied(pixels, channels, channels % CHANNELS == 0) if "held" in tile.sizes else Work()
     return (
-        tables_of(op, node)
+        tables_of(node)
         + held
         + Work(
             pixels=pixels,
@@ -232,24 +231,24 @@ def _work(node: Node, tile: Tile) -> Work:
     )
 
 
-def tables_of(op: DepthwiseConv2d, node: Node) -> Work:
+def tables_of(node: Node[DepthwiseConv2d]) -> Work:
     """Counts of the tables of taps: one for adjacent pixels whose windows touch no padding, one per other pixel."""
-    _, height, width, _ = node.inputs[1].type.shape
-    rows, inner = adjacent(op, node)
+    _, height, width, _ = node.weights.type.shape
+    rows, inner = adjacent(node)
     tables = node.output.type.nhwc[2] - rows * max(0, inner - 1)
     return Work(tables=tables, table_rows=tables * height, table_taps=tables * height * width)
 
 
-def adjacent(op: DepthwiseConv2d, node: Node) -> tuple[float, int]:
+def adjacent(node: Node[DepthwiseConv2d]) -> tuple[float, int]:
     """The part of the rows whose windows have no line in the padding, and how many pixels of these touch none."""
-    _, height, width, _ = node.inputs[1].type.shape
-    _, in_height, in_width, _ = node.inputs[0].type.nhwc
+    op, (_, height, width, _) = node.op, node.weights.type.shape
+    _, in_height, in_width, _ = node.x.type.nhwc
     _, out_height, pixels, _ = node.output.type.nhwc
     rows = whole_windows(out_height, height, in_height, op.stride[0], op.padding.top, op.dilation[0])
     return rows / out_height, whole_windows(pixels, width, in_width, op.stride[1], op.padding.left, op.dilation[1])
 
 
-def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Variant:
+def _variant(suffix: str, accepts: Callable[[Node[DepthwiseConv2d]], bool], **sizes: int) -> Variant[DepthwiseConv2d]:
     return Variant(
         DEPTHWISE,
         _work,

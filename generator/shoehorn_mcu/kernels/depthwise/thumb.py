@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from shoehorn_mcu.ir import Node
@@ -22,18 +20,18 @@ NINE = 9  # taps that the inner loop computes at once
 MOST_TAPS, MOST_COLUMNS = 54, 8  # of a window; of one with a dilation
 
 
-def _scales(node: Node) -> Int32s | None:
+def _scales(node: Node[DepthwiseConv2d]) -> Int32s | None:
     """[channel][8]: the words of `sh_steps32.h`; None where some channel has none."""
     of = layer_of(node)
     return steps32.words_of(of.weights.T, of.bias, of.multipliers, of.shifts, clamp_of(node))
 
 
-def _accepts(node: Node) -> bool:
+def _accepts(node: Node[DepthwiseConv2d]) -> bool:
     """An output channel per input channel, windows that the copies hold, and exact."""
-    _, height, width, channels = node.inputs[1].type.shape
-    apart = cast(DepthwiseConv2d, node.op).dilation[1] != 1
+    _, height, width, channels = node.weights.type.shape
+    apart = node.op.dilation[1] != 1
     fits = height * width <= MOST_TAPS and not (apart and width > MOST_COLUMNS)
-    return fits and channels == node.inputs[0].type.nhwc[3] and _scales(node) is not None
+    return fits and channels == node.x.type.nhwc[3] and _scales(node) is not None
 
 
 def _filled(taps: int) -> int:
@@ -41,37 +39,37 @@ def _filled(taps: int) -> int:
     return -(-taps // NINE) * NINE
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
     of, scales = layer_of(node), _scales(node)
     assert scales is not None  # the node was accepted
-    _, height, width, channels = node.inputs[1].type.shape
+    _, height, width, channels = node.weights.type.shape
     taps = height * width
     weights = np.zeros((channels, -(-_filled(taps) // 4) * 4), np.int8)
     weights[:, :taps] = of.weights.reshape(height, width, channels).transpose(2, 1, 0).reshape(channels, taps)
     return all_in_weights(np.concatenate([scales, weights.view("<i4")], axis=1).astype(np.int32).ravel())
 
 
-def _segment(node: Node) -> int:
+def _segment(node: Node[DepthwiseConv2d]) -> int:
     """How many pixels of a channel are computed at once at most."""
-    op = cast(DepthwiseConv2d, node.op)
-    height, width = node.inputs[1].type.shape[1:3]
+    op = node.op
+    height, width = node.weights.type.shape[1:3]
     pitch = height * width if op.dilation[1] != 1 else op.stride[1] * height
     return (WORDS - _filled(height * width)) // pitch + 1
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of segments of pixels, of their channels with weights and runs of inputs, of inputs that are copied from
     three lines or from one, and of outputs with their groups of nine taps.
     """
-    op, pixels = cast(DepthwiseConv2d, node.op), node.output.type.nhwc[2]
-    _, height, width, channels = node.inputs[1].type.shape
-    lines, stride = lines_of(op, node), op.stride[1]
+    op, pixels = node.op, node.output.type.nhwc[2]
+    _, height, width, channels = node.weights.type.shape
+    lines, stride = lines_of(node), op.stride[1]
     apart, filled = op.dilation[1] != 1, _filled(height * width)
     segments = -(-pixels // min(pixels, _segment(node)))
     columns = (pixels - 1) * stride + width
-    outside = op.padding.left + max(0, columns - op.padding.left - node.inputs[0].type.nhwc[2])
+    outside = op.padding.left + max(0, columns - op.padding.left - node.x.type.nhwc[2])
     laid = sum(lines.taps) if apart else columns - outside + (segments - 1) * (width - stride)
-    whole = adjacent(op, node)[0] * (height == 3)  # of the rows: copied from three lines at once
+    whole = adjacent(node)[0] * (height == 3)  # of the rows: copied from three lines at once
     rest = lines.inside - height * whole
     return Work(
         segments=segments,
@@ -85,7 +83,7 @@ def _work(node: Node, tile: Tile) -> Work:
     )
 
 
-def _behind(node: Node, tile: Tile) -> int | None:
+def _behind(node: Node[DepthwiseConv2d], tile: Tile) -> int | None:
     return behind_whole_rows(node, _segment(node), 1)
 
 

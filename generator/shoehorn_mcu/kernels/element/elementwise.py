@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,15 @@ from shoehorn_mcu.kernels.base.rounding import rounds_exactly
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
-from shoehorn_mcu.ops.elementwise import AddParams, add_params, mul_scale, prelu_scales, sub_params
+from shoehorn_mcu.ops.elementwise import Addition, add_params, mul_scale, prelu_scales
 from shoehorn_mcu.ops.fixed_point import rescale
 
+BinaryT = TypeVar("BinaryT", bound=Binary)
 
-def binary(node: Node) -> dict[str, Value]:
+
+def binary(node: Node[Binary]) -> dict[str, Value]:
     """Struct members common to all binary ops."""
-    clamp = cast(Binary, node.op).clamp
+    clamp = node.op.clamp
     return {**broadcast(node, ("a", "b")), "y_min": clamp.low, "y_max": clamp.high}
 
 
@@ -30,26 +32,17 @@ def binary_apart(node: Node, step: int) -> Values:
     return broadcast(node, ("a", "b"), step)
 
 
-def _zeros(node: Node) -> dict[str, Value]:
+def _zeros(node: Node[Binary]) -> dict[str, Value]:
     named = zip(("a_zero", "b_zero", "y_zero"), (*node.inputs, node.output), strict=True)
     return {member: tensor.type.quantised.zero_point for member, tensor in named}
 
 
-def _add_params(node: Node) -> AddParams:
-    return sub_params(node.sig) if isinstance(node.op, Sub) else add_params(node.sig)
-
-
-def _sign(node: Node) -> int:
-    """1 where b is added, -1 where it is subtracted."""
-    return -1 if isinstance(node.op, Sub) else 1
-
-
-def _add(node: Node) -> dict[str, Value]:
-    left_shift, a, b, y = _add_params(node)
+def _add(node: Node[Addition]) -> dict[str, Value]:
+    left_shift, a, b, y = add_params(node.sig)
     return {
         **binary(node),
         **_zeros(node),
-        "b_sign": _sign(node),
+        "b_sign": node.op.sign,
         "left_shift": left_shift,
         "a_multiplier": a.multiplier,
         "a_shift": a.shift,
@@ -60,19 +53,19 @@ def _add(node: Node) -> dict[str, Value]:
     }
 
 
-def _terms(node: Node) -> NDArray[np.int64]:
+def _terms(node: Node[Addition]) -> NDArray[np.int64]:
     """Twice the term of each byte: [operand][byte + 128], b's with its sign."""
-    left_shift, *scales, _ = _add_params(node)
+    left_shift, *scales, _ = add_params(node.sig)
     bytes_ = np.arange(-128, 128, dtype=np.int64)
     zeros = [tensor.type.quantised.zero_point for tensor in node.inputs]
-    signs = (1, _sign(node))
+    signs = (1, node.op.sign)
     rows = zip(zeros, scales, signs, strict=True)
     return np.stack([2 * sign * rescale((bytes_ - zero) << left_shift, *scale) for zero, scale, sign in rows])
 
 
-def _summed_exactly(node: Node) -> bool:
+def _summed_exactly(node: Node[Addition]) -> bool:
     """Whether the sum by tables and its rounding stay within 32 bits for all operands, and it is shifted right."""
-    multiplier, shift = _add_params(node).y
+    multiplier, shift = add_params(node.sig).y
     if shift >= 0:
         return False
     largest = int(np.abs(_terms(node)).max(axis=1).sum())
@@ -80,7 +73,7 @@ def _summed_exactly(node: Node) -> bool:
     return largest < 1 << 31 and scaled + (129 << -shift) < 1 << 31
 
 
-def _tables(node: Node, tile: Tile) -> dict[str, Value]:
+def _tables(node: Node[Addition], tile: Tile) -> dict[str, Value]:
     return {"tables": _terms(node).astype(np.int32).ravel()}
 
 
@@ -89,29 +82,29 @@ def _side_by_side(node: Node) -> bool:
     return all(per_channel == 1 for _, per_channel in runs(node).steps)
 
 
-def _summed_by_vectors(node: Node) -> bool:
+def _summed_by_vectors(node: Node[Addition]) -> bool:
     return _side_by_side(node) and _summed_exactly(node)
 
 
-def _scaled_by_vectors(node: Node) -> bool:
+def _scaled_by_vectors(node: Node[Addition]) -> bool:
     """Whether neither operand repeats within a run, and no scale is shifted to the left.
 
     A term has at most 29 bits then: 9 of the byte, and left_shift.
     """
-    left_shift, *scales = _add_params(node)
+    left_shift, *scales = add_params(node.sig)
     return left_shift <= 20 and all(scale.shift <= 0 for scale in scales) and _side_by_side(node)
 
 
-def _unsigned_tables(node: Node, tile: Tile) -> dict[str, Value]:
+def _unsigned_tables(node: Node[Addition], tile: Tile) -> dict[str, Value]:
     return {"tables": np.roll(_terms(node), 128, axis=1).astype(np.int32).ravel()}
 
 
-def _unrolled(node: Node, tile: Tile) -> Work:
+def _unrolled(node: Node[Binary], tile: Tile) -> Work:
     """Runs, those with groups of four elements, these groups, elements that are left; rows that are clamped, and their
     elements.
     """
     of, elements = runs(node), node.output.type.row_elements
-    clamp = cast(Binary, node.op).clamp
+    clamp = node.op.clamp
     clamped = clamps(clamp.low, clamp.high)
     fours, left = divmod(of.channels, 4)
     return Work(
@@ -142,12 +135,12 @@ def _no_tables(node: Node) -> dict[str, Value]:
     return {"tables": None}
 
 
-def _mul(node: Node) -> dict[str, Value]:
+def _mul(node: Node[Mul]) -> dict[str, Value]:
     scale = mul_scale(node.sig)
     return {**binary(node), **_zeros(node), "multiplier": scale.multiplier, "shift": scale.shift}
 
 
-def _multiplied_by_vectors(node: Node) -> bool:
+def _multiplied_by_vectors(node: Node[Mul]) -> bool:
     """Whether neither operand repeats within a run, and the kernel for Armv6 SIMD rounds every product exactly."""
     factors = [np.array([-128, 127]) - tensor.type.quantised.zero_point for tensor in node.inputs]
     products = np.multiply.outer(*factors)
@@ -156,13 +149,13 @@ def _multiplied_by_vectors(node: Node) -> bool:
     return _side_by_side(node) and rounds_exactly(least, most, np.array([multiplier]), np.array([shift]))
 
 
-def _prelu_runs(node: Node, step: int | None = None) -> dict[str, Value]:
+def _prelu_runs(node: Node[Prelu], step: int | None = None) -> dict[str, Value]:
     # x has the shape of y, so only alpha's steps matter.
     placed = broadcast(node, ("x", "alpha"), step)
     return {member: value for member, value in placed.items() if not member.startswith("x_")}
 
 
-def _prelu(node: Node) -> dict[str, Value]:
+def _prelu(node: Node[Prelu]) -> dict[str, Value]:
     x, alpha = node.inputs
     positive, negative = prelu_scales(node.sig)
     return {
@@ -182,17 +175,17 @@ def binary_work(node: Node) -> Work:
     return Work(pixels=runs(node).width, outputs=node.output.type.row_elements)
 
 
-def _add_work(node: Node) -> Work:
-    _, *scales = _add_params(node)
+def _add_work(node: Node[Addition]) -> Work:
+    _, *scales = add_params(node.sig)
     shifted = sum(scale.shift < 0 for scale in scales)
     return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
 
-def _mul_work(node: Node) -> Work:
+def _mul_work(node: Node[Mul]) -> Work:
     return binary_work(node) + Work(right_shifts=(mul_scale(node.sig).shift < 0) * node.output.type.row_elements)
 
 
-def _prelu_work(node: Node) -> Work:
+def _prelu_work(node: Node[Prelu]) -> Work:
     # The sign of each element decides which of the two scales is used; half of each is assumed.
     shifted = sum(scale.shift < 0 for scale in prelu_scales(node.sig)) / 2
     return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
@@ -203,6 +196,18 @@ MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8, spaced=binary_apart, in_r
 MAXIMUM = Contract("maximum_s8", (Maximum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
 MINIMUM = Contract("minimum_s8", (Minimum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
 PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8, spaced=_prelu_runs, in_runs=True)
+
+
+def _unrolled_extremum(contract: Contract[BinaryT]) -> Variant[BinaryT]:
+    return Variant(
+        contract,
+        _unrolled,
+        suffix="simd32",
+        isa=Isa.SIMD32,
+        accepts=_side_by_side,
+        in_place=element_by_element,
+    )
+
 
 VARIANTS = (
     portable(ADD, _add_work, element_by_element),
@@ -251,16 +256,7 @@ VARIANTS = (
     ),
     portable(MAXIMUM, binary_work, element_by_element),
     portable(MINIMUM, binary_work, element_by_element),
-    *(
-        Variant(
-            contract,
-            _unrolled,
-            suffix="simd32",
-            isa=Isa.SIMD32,
-            accepts=_side_by_side,
-            in_place=element_by_element,
-        )
-        for contract in (MAXIMUM, MINIMUM)
-    ),
+    _unrolled_extremum(MAXIMUM),
+    _unrolled_extremum(MINIMUM),
     portable(PRELU, _prelu_work, element_by_element),
 )

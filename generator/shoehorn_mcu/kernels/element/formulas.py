@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import cast
 
 import numpy as np
 
@@ -55,11 +54,11 @@ def _constant_words(step: Step) -> tuple[int, int]:
     return low, high
 
 
-def _op(node: Node) -> Formulaic:
-    return cast(Formulaic, node.op)
+def _op(node: Node[Formulaic]) -> Formulaic:
+    return node.op
 
 
-def _plain(node: Node) -> dict[str, Value]:
+def _plain(node: Node[Formulaic]) -> dict[str, Value]:
     return {"formula": table(_op(node).parsed)}
 
 
@@ -67,7 +66,7 @@ def _compiled(node: Node, tile: Tile) -> dict[str, Value]:
     return {"formula": None}
 
 
-def _written(node: Node) -> tuple[str, ...]:
+def _written(node: Node[Formulaic]) -> tuple[str, ...]:
     return macros(_op(node).formula)
 
 
@@ -90,37 +89,37 @@ def times(count: float, work: Work) -> Work:
     return Work(**{name: count * each for name, each in work.items()})
 
 
-def _map(node: Node, step: int | None = None) -> dict[str, Value]:
+def _map(node: Node[Map], step: int | None = None) -> dict[str, Value]:
     of = runs(node, step)
     return {**of.members, "strides": np.array(of.steps, np.int32).ravel()}
 
 
-def _map_work(node: Node, tile: Tile) -> Work:
+def _map_work(node: Node[Map], tile: Tile) -> Work:
     elements = node.output.type.row_elements
     return Work(loops=runs(node).width, outputs=elements) + times(elements, per_evaluation(_op(node).parsed))
 
 
-def _in_place(node: Node) -> int | None:
+def _in_place(node: Node[Map]) -> int | None:
     """As `element_by_element`, for an operand of the output's element type: C forbids two types in one place."""
     place = element_by_element(node)
     return place if place is not None and node.inputs[place].type.dtype is node.output.type.dtype else None
 
 
 def _columns(node: Node) -> dict[str, Value]:
-    _, _, width, channels = node.inputs[0].type.nhwc
+    _, _, width, channels = node.x.type.nhwc
     return {"width": width, "channels": channels}
 
 
-def _columns_work(node: Node, tile: Tile) -> Work:
-    _, _, width, channels = node.inputs[0].type.nhwc
+def _columns_work(node: Node[Formulaic], tile: Tile) -> Work:
+    _, _, width, channels = node.x.type.nhwc
     return Work(loops=channels, outputs=width * channels) + times(
         (width - 1) * channels, per_evaluation(_op(node).parsed)
     )
 
 
-def _reduce(node: Node) -> dict[str, Value]:
-    _, _, width, channels = node.inputs[0].type.nhwc
-    op = cast(Reduce, node.op)
+def _reduce(node: Node[Reduce]) -> dict[str, Value]:
+    _, _, width, channels = node.x.type.nhwc
+    op = node.op
     along = op.along_channels
     return {
         "positions": width if along else 1,
@@ -131,41 +130,41 @@ def _reduce(node: Node) -> dict[str, Value]:
     }
 
 
-def _reduce_work(node: Node, tile: Tile) -> Work:
-    x, y = (tensor.type.row_elements for tensor in (node.inputs[0], node.output))
+def _reduce_work(node: Node[Reduce], tile: Tile) -> Work:
+    x, y = (tensor.type.row_elements for tensor in (node.x, node.output))
     combined = x if _reduce(node)["begun"] else x - y
     return Work(loops=y, outputs=x) + times(combined, per_evaluation(_op(node).parsed))
 
 
-def _scan(node: Node) -> dict[str, Value]:
-    op = cast(Scan, node.op)
+def _scan(node: Node[Scan]) -> dict[str, Value]:
+    op = node.op
     return {**_columns(node), "exclusive": int(op.exclusive), "reverse": int(op.reverse), "initial": op.initial}
 
 
-def _top(node: Node) -> dict[str, Value]:
-    op = cast(TopIndices, node.op)
+def _top(node: Node[TopIndices]) -> dict[str, Value]:
+    op = node.op
     return {**_columns(node), "count": op.count, "last": int(op.last)}
 
 
-def _top_work(node: Node, tile: Tile) -> Work:
-    count = cast(TopIndices, node.op).count
-    compared = node.inputs[0].type.row_elements * count
+def _top_work(node: Node[TopIndices], tile: Tile) -> Work:
+    count = node.op.count
+    compared = node.x.type.row_elements * count
     return Work(loops=compared, outputs=compared * (count + 1) / 2) + times(compared, per_evaluation(_op(node).parsed))
 
 
-def _matmul(node: Node) -> dict[str, Value]:
-    return {"inputs": node.inputs[0].type.shape[-1], "outputs": node.output.type.shape[-1]}
+def _matmul(node: Node[MatMul]) -> dict[str, Value]:
+    return {"inputs": node.a.type.shape[-1], "outputs": node.output.type.shape[-1]}
 
 
-def _matmul_work(node: Node, tile: Tile) -> Work:
-    inputs, outputs = node.inputs[0].type.shape[-1], node.output.type.shape[-1]
+def _matmul_work(node: Node[MatMul], tile: Tile) -> Work:
+    inputs, outputs = node.a.type.shape[-1], node.output.type.shape[-1]
     fours, rest = divmod(outputs, 4)
     return Work(tiles=fours, rests=rest, loops=inputs * fours, outputs=outputs) + times(
         inputs * outputs, per_evaluation(_op(node).parsed)
     )
 
 
-def _indexed(node: Node) -> dict[str, Value]:
+def _indexed(node: Node[Gather | Scatter]) -> dict[str, Value]:
     """Struct members of ops with indices, from those of `steps`, along columns."""
     x, indices = (tensor.type for tensor in node.inputs[:2])
     return {
@@ -177,24 +176,25 @@ def _indexed(node: Node) -> dict[str, Value]:
     }
 
 
-def _gather(node: Node) -> dict[str, Value]:
+def _gather(node: Node[Gather]) -> dict[str, Value]:
     return {**_indexed(node), "outputs": node.output.type.nhwc[2], "element_bytes": element_bytes(node)}
 
 
-def _gather_work(node: Node, tile: Tile) -> Work:
-    picked = node.inputs[1].type.row_elements
-    bytes_ = node.output.type.row_bytes
-    return Work(copies=picked, loose_bytes=bytes_)
+def _gather_work(node: Node[Gather], tile: Tile) -> Work:
+    _, indices = node.inputs
+    return Work(copies=indices.type.row_elements, loose_bytes=node.output.type.row_bytes)
 
 
-def _scatter(node: Node) -> dict[str, Value]:
-    return {**_indexed(node), "updates": node.inputs[2].type.nhwc[2]}
+def _scatter(node: Node[Scatter]) -> dict[str, Value]:
+    _, _, updates = node.inputs
+    return {**_indexed(node), "updates": updates.type.nhwc[2]}
 
 
-def _scatter_work(node: Node, tile: Tile) -> Work:
-    updates = node.inputs[2].type.row_elements
-    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=updates) + times(
-        updates, per_evaluation(_op(node).parsed)
+def _scatter_work(node: Node[Scatter], tile: Tile) -> Work:
+    _, _, updates = node.inputs
+    count = updates.type.row_elements
+    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=count) + times(
+        count, per_evaluation(_op(node).parsed)
     )
 
 

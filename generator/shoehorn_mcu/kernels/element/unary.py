@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from shoehorn_mcu.ir import DType, Node
@@ -17,23 +15,23 @@ from shoehorn_mcu.ops.unary import dtype_bounds
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 
 
-def _maps_8(node: Node) -> bool:
+def _maps_8(node: Node[Unary]) -> bool:
     return all(t.type.dtype in _EIGHT_BITS for t in (*node.inputs, node.output))
 
 
-def _lut_8(node: Node) -> dict[str, Value]:
-    table = cast(Unary, node.op).table(node.sig)
-    low, _ = dtype_bounds(node.inputs[0].type.dtype)
+def _lut_8(node: Node[Unary]) -> dict[str, Value]:
+    table = node.op.table(node.sig)
+    low, _ = dtype_bounds(node.x.type.dtype)
     # The table starts at the lowest stored value; the kernel's index is the stored byte, read as unsigned.
     by_byte = np.roll(table.view(np.uint8), low)
     return {**in_runs(node), "table": by_byte}
 
 
-def _quantizes(node: Node) -> bool:
+def _quantizes(node: Node[Quantize]) -> bool:
     return are(DType.FLOAT32, *node.inputs) and node.output.type.dtype in _EIGHT_BITS
 
 
-def _quantize(node: Node) -> dict[str, Value]:
+def _quantize(node: Node[Quantize]) -> dict[str, Value]:
     quant = node.output.type.quantised
     low, high = dtype_bounds(node.output.type.dtype)
     return {
@@ -45,12 +43,12 @@ def _quantize(node: Node) -> dict[str, Value]:
     }
 
 
-def _dequantizes(node: Node) -> bool:
-    return node.inputs[0].type.dtype in _EIGHT_BITS and are(DType.FLOAT32, node.output)
+def _dequantizes(node: Node[Dequantize]) -> bool:
+    return node.x.type.dtype in _EIGHT_BITS and are(DType.FLOAT32, node.output)
 
 
-def _dequantize(node: Node) -> dict[str, Value]:
-    x = node.inputs[0].type
+def _dequantize(node: Node[Dequantize]) -> dict[str, Value]:
+    x = node.x.type
     low, _ = dtype_bounds(x.dtype)
     return {
         **in_runs(node),
@@ -60,11 +58,11 @@ def _dequantize(node: Node) -> dict[str, Value]:
     }
 
 
-def _narrows(node: Node) -> bool:
+def _narrows(node: Node[Quantize]) -> bool:
     return are(DType.FLOAT32, *node.inputs) and are(DType.FLOAT16, node.output)
 
 
-def _widens(node: Node) -> bool:
+def _widens(node: Node[Dequantize]) -> bool:
     return are(DType.FLOAT16, *node.inputs) and are(DType.FLOAT32, node.output)
 
 

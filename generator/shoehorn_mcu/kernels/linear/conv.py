@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +25,19 @@ from shoehorn_mcu.kernels.base.operands import (
 )
 from shoehorn_mcu.kernels.base.work import LANES, Work, by_fours, by_lanes, copied, dots, elements, inside, rests
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, LinearOp, TransposeConv2d
 from shoehorn_mcu.ops.conv import Window, conv_scales, dense_scales, folded_bias
 
+Convolution = Conv2d | DepthwiseConv2d | TransposeConv2d
 
-def _linear_s8(node: Node) -> bool:
+
+def _linear_s8(node: Node[LinearOp]) -> bool:
     _, weights, bias = node.inputs
     constant = weights.data is not None and bias.data is not None
     return constant and all_s8(node) and are(DType.INT8, weights) and are(DType.INT32, bias)
 
 
-def geometry(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[str, Value]:
+def geometry(node: Node[Convolution]) -> dict[str, Value]:
     """Struct members for the shapes of any convolution's rows and window."""
     x, weights, _ = node.inputs
     return {
@@ -45,33 +46,33 @@ def geometry(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict
         "out_width": node.output.type.nhwc[2],
         "kernel_height": weights.type.shape[1],
         "kernel_width": weights.type.shape[2],
-        "stride": op.stride[1],
-        "pad_left": op.padding.left,
+        "stride": node.op.stride[1],
+        "pad_left": node.op.padding.left,
     }
 
 
-def _window(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[str, Value]:
+def _window(node: Node[Convolution]) -> dict[str, Value]:
     """Struct members common to all three convolutions on int8."""
     return {
-        **geometry(op, node),
-        "x_zero": node.inputs[0].type.quantised.zero_point,
+        **geometry(node),
+        "x_zero": node.x.type.quantised.zero_point,
         "y_zero": node.output.type.quantised.zero_point,
-        "y_min": op.clamp.low,
-        "y_max": op.clamp.high,
+        "y_min": node.op.clamp.low,
+        "y_max": node.op.clamp.high,
     }
 
 
-def _folded(node: Node, channel_axis: int) -> Value:
+def _folded(node: Node[LinearOp], channel_axis: int) -> Value:
     x, weights, bias = node.inputs
     return folded_bias(data(weights), data(bias), x.type.quantised.zero_point, channel_axis)
 
 
-def channel_groups(node: Node) -> dict[str, Value]:
+def channel_groups(node: Node[Conv2d]) -> dict[str, int]:
     """Struct members of Conv2d for its dilation and its groups of channels."""
-    outputs, _, _, group_inputs = node.inputs[1].type.shape
-    groups = node.inputs[0].type.nhwc[3] // group_inputs
+    outputs, _, _, group_inputs = node.weights.type.shape
+    groups = node.x.type.nhwc[3] // group_inputs
     return {
-        "dilation": cast(Conv2d, node.op).dilation[1],
+        "dilation": node.op.dilation[1],
         "groups": groups,
         "group_inputs": group_inputs,
         "group_outputs": outputs // groups,
@@ -79,55 +80,54 @@ def channel_groups(node: Node) -> dict[str, Value]:
     }
 
 
-def _conv2d(node: Node) -> dict[str, Value]:
-    return {**_window(cast(Conv2d, node.op), node), **channel_groups(node)}
+def _conv2d(node: Node[Conv2d]) -> dict[str, Value]:
+    return {**_window(node), **channel_groups(node)}
 
 
-def multiplied(node: Node) -> dict[str, Value]:
+def multiplied(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
     """Struct members of DepthwiseConv2d for its dilation and its outputs per input channel."""
     x, weights, _ = node.inputs
     return {
-        "dilation": cast(DepthwiseConv2d, node.op).dilation[1],
+        "dilation": node.op.dilation[1],
         "channel_multiplier": weights.type.shape[3] // x.type.nhwc[3],
     }
 
 
-def _depthwise_conv2d(node: Node) -> dict[str, Value]:
-    return {**_window(cast(DepthwiseConv2d, node.op), node), **multiplied(node)}
+def _depthwise_conv2d(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
+    return {**_window(node), **multiplied(node)}
 
 
-def _transpose_conv2d(node: Node) -> dict[str, Value]:
-    op = cast(TransposeConv2d, node.op)
+def _transpose_conv2d(node: Node[TransposeConv2d]) -> dict[str, Value]:
     outputs = node.output.type.nhwc[3]
-    return {**_window(op, node), "out_channels": outputs, "y_step": outputs}
+    return {**_window(node), "out_channels": outputs, "y_step": outputs}
 
 
-def _scaled(node: Node, scales: tuple[Array, Array], bias: Value) -> dict[str, Value]:
+def _scaled(node: Node[LinearOp], scales: tuple[Array, Array], bias: Value) -> dict[str, Value]:
     """The constants of a linear op, weights as in the model."""
     multipliers, shifts = scales
-    return {"weights": data(node.inputs[1]), "bias": bias, "multipliers": multipliers, "shifts": shifts}
+    return {"weights": data(node.weights), "bias": bias, "multipliers": multipliers, "shifts": shifts}
 
 
-def conv2d_constants(node: Node) -> dict[str, Value]:
+def conv2d_constants(node: Node[Conv2d]) -> dict[str, Value]:
     """`weights` [output][height][width][input], `bias` with the input's zero point folded in, and the scales."""
     return _scaled(node, conv_scales(node.sig), _folded(node, 0))
 
 
-def _depthwise_constants(node: Node) -> dict[str, Value]:
+def _depthwise_constants(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
     return _scaled(node, conv_scales(node.sig), _folded(node, 3))
 
 
-def _transpose_constants(node: Node) -> dict[str, Value]:
-    return _scaled(node, conv_scales(node.sig), data(node.inputs[2]))
+def _transpose_constants(node: Node[TransposeConv2d]) -> dict[str, Value]:
+    return _scaled(node, conv_scales(node.sig), data(node.bias))
 
 
-def _dense_constants(node: Node) -> dict[str, Value]:
+def _dense_constants(node: Node[Dense]) -> dict[str, Value]:
     return _scaled(node, dense_scales(node.sig), _folded(node, 0))
 
 
-def _dense(node: Node) -> dict[str, Value]:
-    op = cast(Dense, node.op)
-    outputs, inputs = node.inputs[1].type.shape
+def _dense(node: Node[Dense]) -> dict[str, Value]:
+    op = node.op
+    outputs, inputs = node.weights.type.shape
     return {
         "positions": node.output.type.nhwc[2],
         "inputs": inputs,
@@ -138,7 +138,7 @@ def _dense(node: Node) -> dict[str, Value]:
     }
 
 
-def _right_shifts(node: Node, shifts: NDArray[np.int8]) -> float:
+def _right_shifts(node: Node[LinearOp], shifts: NDArray[np.int8]) -> float:
     """Number of outputs of a row whose rounding shifts to the right."""
     return node.output.type.row_elements * float((shifts < 0).mean())
 
@@ -160,10 +160,10 @@ def padding_of(lines: Lines, kernel_width: int) -> tuple[float, float]:
     return lines.inside * lines.edges + whole, lines.inside * beside + whole * kernel_width
 
 
-def lines_of(op: Window, node: Node) -> Lines:
+def lines_of(node: Node[Window]) -> Lines:
     """Of a convolution."""
-    sizes = (node.inputs[0].type.nhwc[1:3], node.output.type.nhwc[1:3], op.weights(node.sig).shape[1:3])
-    return _lines(*sizes, op.stride, (op.padding.top, op.padding.left), op.dilation)
+    sizes = (node.x.type.nhwc[1:3], node.output.type.nhwc[1:3], node.op.weights(node.sig).shape[1:3])
+    return _lines(*sizes, node.op.stride, (node.op.padding.top, node.op.padding.left), node.op.dilation)
 
 
 Size = tuple[int, ...]  # height and width
@@ -186,10 +186,10 @@ Sums = Callable[[float, int, int], Work]
 """The work of so many sums of so many products, for so many outputs at a time."""
 
 
-def window_work(op: Window, node: Node, groups: int = 1, sums: Sums = by_lanes) -> Work:
+def window_work(node: Node[Window], groups: int = 1, sums: Sums = by_lanes) -> Work:
     """Sums over windows for LANES output channels of a group at a time, and for the rest (`sh_window_sum`)."""
-    joined = op.dilation[1] == 1 and groups == 1  # the taps of a line are contiguous elements
-    return _lines_work(lines_of(op, node), op.weights(node.sig).shape, node, groups, joined, sums)
+    joined = node.op.dilation[1] == 1 and groups == 1  # the taps of a line are contiguous elements
+    return _lines_work(lines_of(node), node.op.weights(node.sig).shape, node, groups, joined, sums)
 
 
 def _lines_work(
@@ -224,28 +224,27 @@ def _clipped(lines: Lines, kernel_width: int) -> float:
     return sum(kernel_width - taps for taps in lines.taps)
 
 
-def convolution_work(node: Node, sums: Sums = by_lanes) -> Work:
+def convolution_work(node: Node[Conv2d], sums: Sums = by_lanes) -> Work:
     """Conv2d without what depends on the element type."""
-    return window_work(cast(Conv2d, node.op), node, node.inputs[0].type.nhwc[3] // node.inputs[1].type.shape[3], sums)
+    return window_work(node, node.x.type.nhwc[3] // node.weights.type.shape[3], sums)
 
 
-def _conv2d_work(node: Node) -> Work:
+def _conv2d_work(node: Node[Conv2d]) -> Work:
     return convolution_work(node) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
 
 
-def _conv2d_by_fours(node: Node, tile: Tile) -> Work:
+def _conv2d_by_fours(node: Node[Conv2d], tile: Tile) -> Work:
     return convolution_work(node, by_fours) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
 
 
-def depthwise_work(node: Node) -> Work:
+def depthwise_work(node: Node[DepthwiseConv2d]) -> Work:
     """DepthwiseConv2d without what depends on the element type."""
-    op = cast(DepthwiseConv2d, node.op)
-    _, kernel_height, kernel_width, channels = node.inputs[1].type.shape
-    shared = channels != node.inputs[0].type.nhwc[3]  # several outputs read one input: computed one by one
+    _, kernel_height, kernel_width, channels = node.weights.type.shape
+    shared = channels != node.x.type.nhwc[3]  # several outputs read one input: computed one by one
     eights, rest = divmod(0 if shared else channels, 8)
     fours, ones = divmod(rest, 4)
     ones = channels if shared else ones
-    lines = lines_of(op, node)
+    lines = lines_of(node)
     runs = lines.inside * sum(taps > 0 for taps in lines.taps)
     taps = lines.inside * sum(lines.taps)
     padded, padded_taps = padding_of(lines, kernel_width)
@@ -273,19 +272,19 @@ def depthwise_work(node: Node) -> Work:
     )
 
 
-def _depthwise_conv2d_work(node: Node) -> Work:
+def _depthwise_conv2d_work(node: Node[DepthwiseConv2d]) -> Work:
     return depthwise_work(node) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
 
 
-def _depthwise_conv2d_held(node: Node, tile: Tile) -> Work:
+def _depthwise_conv2d_held(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     pixels, channels = node.output.type.nhwc[2:]
     return _depthwise_conv2d_work(node) + copied(pixels, channels, channels % ALIGNMENT == 0)
 
 
-def _transpose_conv2d_work(node: Node) -> Work:
-    inputs = node.inputs[0].type.nhwc[3]
+def _transpose_conv2d_work(node: Node[TransposeConv2d]) -> Work:
+    inputs = node.x.type.nhwc[3]
     _, _, out_width, channels = node.output.type.nhwc
-    kernel_height = node.inputs[1].type.shape[1]
+    kernel_height = node.weights.type.shape[1]
     rows, columns = _hits_of(node)
     return elements(rows * columns * channels, inputs) + Work(
         pixels=out_width,
@@ -296,18 +295,18 @@ def _transpose_conv2d_work(node: Node) -> Work:
     )
 
 
-def transposed_work(node: Node) -> Work:
+def transposed_work(node: Node[TransposeConv2d]) -> Work:
     """TransposeConv2d as sums over windows, each of the taps of a pixel that have an input (`linear_s16`)."""
-    op = cast(TransposeConv2d, node.op)
-    weights, (rows, _) = node.inputs[1].type.shape, _hits_of(node)
-    met = _met(node.output.type.nhwc[2], weights[2], node.inputs[0].type.nhwc[2], op.stride[1], op.padding.left)
+    op = node.op
+    weights, (rows, _) = node.weights.type.shape, _hits_of(node)
+    met = _met(node.output.type.nhwc[2], weights[2], node.x.type.nhwc[2], op.stride[1], op.padding.left)
     lines = Lines(rows, weights[1] - rows, tuple(met.sum(axis=1).tolist()), 0)
     return _lines_work(lines, weights, node)
 
 
-def _transpose_conv2d_by_fours(node: Node, tile: Tile) -> Work:
+def _transpose_conv2d_by_fours(node: Node[TransposeConv2d], tile: Tile) -> Work:
     """Sums over the taps that read an input, for LANES output channels at a time and for single ones."""
-    inputs = node.inputs[0].type.nhwc[3]
+    inputs = node.x.type.nhwc[3]
     pixels, channels = node.output.type.nhwc[2:]
     rows, columns = _hits_of(node)
     whole, left = divmod(channels, LANES)
@@ -319,19 +318,19 @@ def _transpose_conv2d_by_fours(node: Node, tile: Tile) -> Work:
             pixels=pixels,
             blocks=pixels * (whole + left),
             kernel_rows=rows * pixels * (whole + left),
-            padded=(node.inputs[1].type.shape[1] - rows) * pixels * (whole + left),
+            padded=(node.weights.type.shape[1] - rows) * pixels * (whole + left),
             outputs=pixels * channels,
             right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
         )
     )
 
 
-def _hits_of(node: Node) -> tuple[float, int]:
+def _hits_of(node: Node[TransposeConv2d]) -> tuple[float, int]:
     """Kernel rows that read an input row, of a mean output row; taps that read a column, over an output row."""
-    op = cast(TransposeConv2d, node.op)
-    _, height, width, _ = node.inputs[0].type.nhwc
+    op = node.op
+    _, height, width, _ = node.x.type.nhwc
     _, out_height, out_width, _ = node.output.type.nhwc
-    kernel_height, kernel_width = node.inputs[1].type.shape[1:3]
+    kernel_height, kernel_width = node.weights.type.shape[1:3]
     # Tap k of output o reads input (o + before - k) / stride, where that is a whole number inside the input.
     rows = _hits(out_height, kernel_height, height, op.stride[0], op.padding.top) / out_height
     return rows, _hits(out_width, kernel_width, width, op.stride[1], op.padding.left)
@@ -349,9 +348,9 @@ def _met(outputs: int, taps: int, size: int, stride: int, before: int) -> Bools:
     return met
 
 
-def dense_work(node: Node) -> Work:
+def dense_work(node: Node[Dense]) -> Work:
     """Dense without what depends on the element type."""
-    outputs, inputs = node.inputs[1].type.shape
+    outputs, inputs = node.weights.type.shape
     pixels = node.output.type.nhwc[2]
     whole, left = divmod(outputs, LANES)
     pair, last = divmod(left, 2)
@@ -364,35 +363,35 @@ def dense_work(node: Node) -> Work:
     )
 
 
-def _dense_work(node: Node) -> Work:
+def _dense_work(node: Node[Dense]) -> Work:
     return dense_work(node) + Work(right_shifts=_right_shifts(node, dense_scales(node.sig)[1]))
 
 
-def _fits_nibbles(node: Node) -> bool:
-    weights = data(node.inputs[1])
+def _fits_nibbles(node: Node[LinearOp]) -> bool:
+    weights = data(node.weights)
     return bool(weights.min() >= -8 and weights.max() <= 7)
 
 
-def _nibbles(node: Node, constants: Callable[[Node], dict[str, Value]]) -> dict[str, Value]:
+def _nibbles(node: Node[LinearOp], constants: dict[str, Value]) -> dict[str, Value]:
     """The constants with two weights in a byte, the first one in its low bits; each run of inputs begins a byte."""
-    weights = data(node.inputs[1])
+    weights = data(node.weights)
     even = np.pad(weights, (*((0, 0),) * (weights.ndim - 1), (0, weights.shape[-1] % 2))).astype(np.uint8)
-    return {**constants(node), "weights": (even[..., 0::2] & 15) | (even[..., 1::2] << 4)}
+    return {**constants, "weights": (even[..., 0::2] & 15) | (even[..., 1::2] << 4)}
 
 
-def _conv2d_nibbles(node: Node, tile: Tile) -> dict[str, Value]:
-    return _nibbles(node, conv2d_constants)
+def _conv2d_nibbles(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
+    return _nibbles(node, conv2d_constants(node))
 
 
-def _dense_nibbles(node: Node, tile: Tile) -> dict[str, Value]:
-    return _nibbles(node, _dense_constants)
+def _dense_nibbles(node: Node[Dense], tile: Tile) -> dict[str, Value]:
+    return _nibbles(node, _dense_constants(node))
 
 
-def _conv2d_nibbles_work(node: Node, tile: Tile) -> Work:
+def _conv2d_nibbles_work(node: Node[Conv2d], tile: Tile) -> Work:
     return _conv2d_work(node)
 
 
-def _dense_nibbles_work(node: Node, tile: Tile) -> Work:
+def _dense_nibbles_work(node: Node[Dense], tile: Tile) -> Work:
     return _dense_work(node)
 
 
@@ -409,7 +408,7 @@ TRANSPOSE = Contract(
 DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)
 
 
-def _behind_one(node: Node, tile: Tile) -> int | None:
+def _behind_one(node: Node[Window], tile: Tile) -> int | None:
     """Of kernels that read a window for each few of its outputs."""
     return behind_pixels(node, 1)
 

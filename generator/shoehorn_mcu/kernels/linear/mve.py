@@ -6,8 +6,6 @@ channels of one pixel: its loop needs 10 instructions for 64 products, this one 
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from shoehorn_mcu.ir import Node
@@ -18,7 +16,7 @@ from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import CONV2D, DENSE, lines_of
 from shoehorn_mcu.kernels.linear.packed_conv import groups, has_one_group, is_pointwise, padding_tap, unpadded_rows
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import Conv2d
+from shoehorn_mcu.ops import Conv2d, Dense
 
 OUTPUTS = 4  # output channels that are computed at once
 PIXELS = 2
@@ -44,25 +42,25 @@ def pack(of: Linear, run: int = 0) -> Int32s:
     return np.concatenate([bias, np.ascontiguousarray(words).view("<i4"), *others], axis=1).astype(np.int32).ravel()
 
 
-def _is_copied(node: Node) -> bool:
+def _is_copied(node: Node[Conv2d]) -> bool:
     """Whether the kernel copies each window: a single run."""
-    _, height, width, inputs = node.inputs[1].type.shape
+    _, height, width, inputs = node.weights.type.shape
     return height * width * inputs <= 4 * TAPS and inputs % VECTOR > 0
 
 
-def _accepts_pointwise(node: Node) -> bool:
+def _accepts_pointwise(node: Node[Conv2d]) -> bool:
     return is_pointwise(node) and has_one_group(node) and scaled_exactly(linear(node, CONV2D))
 
 
-def _accepts_windows(node: Node) -> bool:
+def _accepts_windows(node: Node[Conv2d]) -> bool:
     """One group, a window that is small or has no more than TAPS taps, and exact."""
-    _, height, width, _ = node.inputs[1].type.shape
+    _, height, width, _ = node.weights.type.shape
     fits = _is_copied(node) or height * width <= TAPS
     return fits and not is_pointwise(node) and has_one_group(node) and scaled_exactly(linear(node, CONV2D))
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    layer, inputs = linear(node, CONV2D), node.inputs[1].type.shape[3]
+def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
+    layer, inputs = linear(node, CONV2D), node.weights.type.shape[3]
     if "taps" not in tile.sizes:
         return all_in_weights(pack(layer))
     if _is_copied(node):
@@ -70,15 +68,15 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     return all_in_weights(np.concatenate([padding_tap(node), pack(layer, inputs)]))
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of the loops over pixels, blocks of four outputs, runs and vectors of inputs, for two pixels and for one;
     and of how runs are found, or windows copied.
     """
-    op = cast(Conv2d, node.op)
+    op = node.op
     outputs = node.output.type.nhwc[3]
-    _, height, width, inputs = node.inputs[1].type.shape
+    _, height, width, inputs = node.weights.type.shape
     blocks, copied = -(-outputs // OUTPUTS), "taps" in tile.sizes and _is_copied(node)
-    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
+    joined = unpadded_rows(node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
     total = Work()
     for (length, inside), times in groups(node, PIXELS):
         by_line = joined * inside
@@ -99,16 +97,16 @@ def _work(node: Node, tile: Tile) -> Work:
         if "taps" in tile.sizes and not copied:
             tapped = times * (1 - by_line)
             total += Work(found=tapped * PIXELS * height * width, tapped=tapped, line_runs=times * by_line * height)
-    return total + _copies(op, node) if copied else total
+    return total + _copies(node) if copied else total
 
 
-def _copies(op: Conv2d, node: Node) -> Work:
+def _copies(node: Node[Conv2d]) -> Work:
     """Of the windows of a row: of two pixels together where no part of them is padding, else one by one. Of these, a
     line at a time where all of it is inside the row, else a tap at a time.
     """
-    lines, (_, height, width, inputs) = lines_of(op, node), node.inputs[1].type.shape
+    lines, (_, height, width, inputs) = lines_of(node), node.weights.type.shape
     by_line, of_tap = -(-width * inputs // VECTOR), -(-inputs // VECTOR)
-    rows = unpadded_rows(op, node) if op.dilation[1] == 1 else 0.0
+    rows = unpadded_rows(node) if node.op.dilation[1] == 1 else 0.0
     total = Work()
     for first in range(0, len(lines.taps), PIXELS):
         pixels = lines.taps[first : first + PIXELS]
@@ -116,7 +114,7 @@ def _copies(op: Conv2d, node: Node) -> Work:
         total += Work(together=together, together_vectors=together * by_line, both_lines=together * by_line * height)
         count, inside = height * (1 - together), lines.inside - height * together
         for taps in pixels:
-            whole = inside * (taps == width and op.dilation[1] == 1)
+            whole = inside * (taps == width and node.op.dilation[1] == 1)
             found = inside * taps - whole * width
             padded = width * (count - whole) - found
             total += Work(
@@ -131,17 +129,17 @@ def _copies(op: Conv2d, node: Node) -> Work:
     return total
 
 
-def _accepts_dense(node: Node) -> bool:
+def _accepts_dense(node: Node[Dense]) -> bool:
     return scaled_exactly(linear(node, DENSE))
 
 
-def _pack_dense(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack_dense(node: Node[Dense], tile: Tile) -> dict[str, Value]:
     return all_in_weights(pack(linear(node, DENSE)))
 
 
-def _dense_work(node: Node, tile: Tile) -> Work:
+def _dense_work(node: Node[Dense], tile: Tile) -> Work:
     """Counts of the loops over vectors, blocks of four outputs and vectors of inputs, for two pixels and for one."""
-    outputs, inputs = node.inputs[1].type.shape
+    outputs, inputs = node.weights.type.shape
     blocks, vectors = -(-outputs // OUTPUTS), -(-inputs // VECTOR)
     total = Work()
     for name, times in zip(("pair", "single"), divmod(node.output.type.nhwc[2], PIXELS), strict=True):

@@ -6,7 +6,6 @@ Two products of bytes fit 16 bits as weights are -127 to 127, so SMULL, SMLAL2 a
 from __future__ import annotations
 
 from collections import Counter
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from shoehorn_mcu.kernels.linear.packed_conv import (
     unpadded_rows,
 )
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import Conv2d
+from shoehorn_mcu.ops import Conv2d, Dense
 
 OUTPUTS = 4  # output channels that are computed at once
 PIXELS = 4  # and most pixels
@@ -72,24 +71,24 @@ def pack(of: Linear, run: int) -> Int32s:
     return np.concatenate([bias, weights.view("<i4"), *others], axis=1).astype(np.int32).ravel()
 
 
-def _is_copied(node: Node) -> bool:
+def _is_copied(node: Node[Conv2d]) -> bool:
     """Whether the kernel copies each window: a single run."""
-    _, height, width, inputs = node.inputs[1].type.shape
+    _, height, width, inputs = node.weights.type.shape
     return height * width * inputs <= 4 * TAPS and inputs % VECTOR > 0
 
 
-def _is_in_place(node: Node) -> bool:
+def _is_in_place(node: Node[Conv2d]) -> bool:
     """Whether the kernel for 1x1 windows computes it: each pixel is a run."""
-    return is_pointwise(node) and node.inputs[1].type.shape[3] >= HALF
+    return is_pointwise(node) and node.weights.type.shape[3] >= HALF
 
 
-def _accepts_pointwise(node: Node) -> bool:
+def _accepts_pointwise(node: Node[Conv2d]) -> bool:
     return _is_in_place(node) and has_one_group(node) and packable(linear(node, CONV2D))
 
 
-def _accepts_windows(node: Node) -> bool:
+def _accepts_windows(node: Node[Conv2d]) -> bool:
     """One group, a window that is small or has no more than TAPS taps, each a run, and exact."""
-    _, height, width, inputs = node.inputs[1].type.shape
+    _, height, width, inputs = node.weights.type.shape
     fits = _is_copied(node) or (height * width <= TAPS and inputs >= HALF)
     return fits and not _is_in_place(node) and has_one_group(node) and packable(linear(node, CONV2D))
 
@@ -99,8 +98,8 @@ def _rounded(inputs: int) -> int:
     return -(-inputs // HALF) * HALF
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    layer, inputs = linear(node, CONV2D), node.inputs[1].type.shape[3]
+def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
+    layer, inputs = linear(node, CONV2D), node.weights.type.shape[3]
     if "taps" not in tile.sizes:
         return _aligned(pack(layer, inputs))
     if not _is_copied(node):
@@ -142,17 +141,17 @@ def _sizes(pixels: int) -> list[int]:
     return [min(PIXELS, pixels - first) for first in range(0, pixels, PIXELS)]
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of passes, of what they loop over, and of how runs are found, or windows copied."""
-    op = cast(Conv2d, node.op)
+    op = node.op
     pixels, outputs = node.output.type.nhwc[2:]
-    _, height, width, inputs = node.inputs[1].type.shape
+    _, height, width, inputs = node.weights.type.shape
     blocks, windows = -(-outputs // OUTPUTS), "taps" in tile.sizes
     if not windows or _is_copied(node):
         run = _rounded(height * width * inputs) if windows else inputs
         made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run))
-        return made + copies(op, node, (VECTOR, HALF)) if windows else made
-    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
+        return made + copies(node, (VECTOR, HALF)) if windows else made
+    joined = unpadded_rows(node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
     total = Work()
     for (size, inside), times in groups(node, PIXELS):
         by_line = joined * inside * (size == PIXELS)
@@ -163,17 +162,17 @@ def _work(node: Node, tile: Tile) -> Work:
     return total
 
 
-def _accepts_dense(node: Node) -> bool:
-    return node.inputs[1].type.shape[1] >= HALF and packable(linear(node, DENSE))
+def _accepts_dense(node: Node[Dense]) -> bool:
+    return node.weights.type.shape[1] >= HALF and packable(linear(node, DENSE))
 
 
-def _pack_dense(node: Node, tile: Tile) -> dict[str, Value]:
-    return _aligned(pack(linear(node, DENSE), node.inputs[1].type.shape[1]))
+def _pack_dense(node: Node[Dense], tile: Tile) -> dict[str, Value]:
+    return _aligned(pack(linear(node, DENSE), node.weights.type.shape[1]))
 
 
-def _dense_work(node: Node, tile: Tile) -> Work:
+def _dense_work(node: Node[Dense], tile: Tile) -> Work:
     """Counts of passes, and of what they loop over."""
-    outputs, inputs = node.inputs[1].type.shape
+    outputs, inputs = node.weights.type.shape
     return _passes(Counter(_sizes(node.output.type.nhwc[2])), -(-outputs // OUTPUTS), 1, *_counted(inputs))
 
 

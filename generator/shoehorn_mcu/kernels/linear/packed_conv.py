@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,66 +32,66 @@ _WORD = 4  # bytes
 _NAMES = {1: "single", 2: "pair", THREE: "three"}  # of features, by pixels
 
 
-def is_pointwise(node: Node) -> bool:
+def is_pointwise(node: Node[Conv2d]) -> bool:
     """Whether the window is 1x1, without padding."""
-    return node.inputs[1].type.shape[1:3] == (1, 1) and cast(Conv2d, node.op).padding == Padding()
+    return node.weights.type.shape[1:3] == (1, 1) and node.op.padding == Padding()
 
 
-def _is_copied(node: Node) -> bool:
+def _is_copied(node: Node[Conv2d]) -> bool:
     """Whether the kernel copies each window: a single run."""
-    _, height, width, inputs = node.inputs[1].type.shape
+    _, height, width, inputs = node.weights.type.shape
     return height * width * inputs <= INPUTS * TAPS and inputs % INPUTS > 0
 
 
-def _run(node: Node) -> int:
+def _run(node: Node[Conv2d]) -> int:
     """Inputs that lie side by side in every window: all of a copied one, else those of a tap."""
-    _, height, width, inputs = node.inputs[1].type.shape
+    _, height, width, inputs = node.weights.type.shape
     return height * width * inputs if _is_copied(node) else inputs
 
 
-def _accepts_pointwise(node: Node) -> bool:
+def _accepts_pointwise(node: Node[Conv2d]) -> bool:
     return is_pointwise(node) and has_one_group(node) and is_packable(node, CONV2D)
 
 
-def _accepts_windows(node: Node) -> bool:
+def _accepts_windows(node: Node[Conv2d]) -> bool:
     """One group, a window that is small or has no more than TAPS taps, and exact."""
-    _, height, width, _ = node.inputs[1].type.shape
+    _, height, width, _ = node.weights.type.shape
     fits = _is_copied(node) or height * width <= TAPS
     return (
         fits and not is_pointwise(node) and _run(node) >= INPUTS and has_one_group(node) and is_packable(node, CONV2D)
     )
 
 
-def has_one_group(node: Node) -> bool:
+def has_one_group(node: Node[Conv2d]) -> bool:
     """Whether every output reads all input channels."""
-    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3]
+    return node.weights.type.shape[3] == node.x.type.nhwc[3]
 
 
 @known
-def _up(node: Node) -> Up | None:
+def _up(node: Node[Conv2d]) -> Up | None:
     return rounded_up(linear(node, CONV2D), clamp_of(node))
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     words = pack(linear(node, CONV2D), _run(node), _up(node) if "up" in tile.sizes else None)
     if "taps" in tile.sizes and not _is_copied(node):
         words = np.concatenate([padding_tap(node), words])
     return all_in_weights(words)
 
 
-def padding_tap(node: Node, multiple: int = INPUTS) -> Int32s:
+def padding_tap(node: Node[Conv2d], multiple: int = INPUTS) -> Int32s:
     """A tap in the padding: x_zero for each input channel, up to a multiple of so many bytes."""
-    x = node.inputs[0].type
+    x = node.x.type
     count = -(-x.nhwc[3] // multiple) * multiple
     return np.full(count, x.quantised.zero_point, np.int8).view("<i4").astype(np.int32)
 
 
-def groups(node: Node, size: int) -> Iterable[tuple[tuple[int, bool], int]]:
+def groups(node: Node[Conv2d], size: int) -> Iterable[tuple[tuple[int, bool], int]]:
     """The groups of `size` adjacent pixels, and the rest at the end: (pixels, all windows inside the row), count.
 
     Of THREE are only the last ones of an odd row, all before them are groups of two.
     """
-    return _grouped(lines_of(cast(Conv2d, node.op), node).taps, node.inputs[1].type.shape[2], size)
+    return _grouped(lines_of(node).taps, node.weights.type.shape[2], size)
 
 
 @lru_cache(1024)
@@ -104,14 +104,14 @@ def _grouped(taps: tuple[int, ...], width: int, size: int) -> Iterable[tuple[tup
     return Counter((len(part), all(part)) for part in parts).items()
 
 
-def _elements(node: Node) -> int:
+def _elements(node: Node[Conv2d]) -> int:
     """Elements of a window, each run filled up to fours."""
-    _, height, width, _ = node.inputs[1].type.shape
+    _, height, width, _ = node.weights.type.shape
     run = _run(node)
     return (1 if _is_copied(node) else height * width) * -(-run // INPUTS) * INPUTS
 
 
-def _blocks(node: Node, pixels: int = 1) -> int:
+def _blocks(node: Node[Conv2d], pixels: int = 1) -> int:
     """Blocks of four outputs, or of two of so many pixels as THREE."""
     return -(-node.output.type.nhwc[3] // (OUTPUTS // 2 if pixels == THREE else OUTPUTS))
 
@@ -126,17 +126,17 @@ class _Pass(NamedTuple):
     blocks: int  # of outputs, for each of which a pass reads the inputs
 
 
-def _counted(node: Node, tile: Tile, own: Callable[[_Pass], Work]) -> Work:
+def _counted(node: Node[Conv2d], tile: Tile, own: Callable[[_Pass], Work]) -> Work:
     """Counts of the loops over pixels, blocks of outputs and groups of four inputs, for one to three pixels; of how
     runs are found, or windows copied; and what a body counts of its `own`.
     """
-    op = cast(Conv2d, node.op)
+    op = node.op
     pixels, outputs = node.output.type.nhwc[2:]
-    _, height, width, _ = node.inputs[1].type.shape
+    _, height, width, _ = node.weights.type.shape
     windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
     copied = windows and _is_copied(node)
     count = 1 if copied else height * width
-    joined = 0.0 if copied else _joined_rows(op, node)
+    joined = 0.0 if copied else _joined_rows(node)
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
     for (length, inside), times in groups(node, tile.sizes["pixels"]):
         by_line = joined * inside
@@ -151,12 +151,12 @@ def _counted(node: Node, tile: Tile, own: Callable[[_Pass], Work]) -> Work:
             found=times * length * runs * (windows and not copied),
         )
         total += own(_Pass(length, times, by_line, runs, blocks))
-    return total + copies(op, node) + _loops_of_copies(op, node) if copied else total
+    return total + copies(node) + _loops_of_copies(node) if copied else total
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[Conv2d], tile: Tile) -> Work:
     """As `_counted`, with the turns of the inner loop, and what is done at the ends of runs."""
-    _, height, width, _ = node.inputs[1].type.shape
+    _, height, width, _ = node.weights.type.shape
     run = _run(node)
     count = _elements(node) // (-(-run // INPUTS) * INPUTS)
 
@@ -171,47 +171,47 @@ def _work(node: Node, tile: Tile) -> Work:
     return _counted(node, tile, own)
 
 
-def _wide_work(node: Node, tile: Tile) -> Work:
+def _wide_work(node: Node[Conv2d], tile: Tile) -> Work:
     """As `_counted`, with the groups of four inputs that are extended, in `runs`, and the turns of the inner loop.
 
     Of the runs, `rests` end with fewer than four inputs.
     """
-    fours, run, width = _elements(node) // INPUTS, _run(node), node.inputs[1].type.shape[2]
+    fours, run, width = _elements(node) // INPUTS, _run(node), node.weights.type.shape[2]
 
     def own(of: _Pass) -> Work:
         counts = {f"{_NAMES[of.pixels]}_wide_fours": of.times * fours}
         turns = of.times * of.blocks * -(-fours // WIDE_TURNS[of.pixels])
-        lines = of.by_line * node.inputs[1].type.shape[1] if of.runs > 1 else 0.0  # of the runs those that are lines
+        lines = of.by_line * node.weights.type.shape[1] if of.runs > 1 else 0.0  # of the runs those that are lines
         ragged = lines * (run * width % INPUTS > 0) + (of.runs - lines) * (run % INPUTS > 0)
         return Work(**counts, turns=turns, runs=of.times * of.runs, rests=of.times * ragged)
 
     return _counted(node, tile, own)
 
 
-def _accepts_lines(node: Node) -> bool:
+def _accepts_lines(node: Node[Conv2d]) -> bool:
     """Several lines, of windows that are not copied and too large for the stack as a whole."""
-    height = node.inputs[1].type.shape[1]
+    height = node.weights.type.shape[1]
     large = _elements(node) > ELEMENTS[-1] and _line(node) + 2 * OUTPUTS * _blocks(node) <= LINES_WORDS
     return height > 1 and large and not _is_copied(node) and _accepts_windows(node)
 
 
-def _line(node: Node) -> int:
+def _line(node: Node[Conv2d]) -> int:
     """Elements of a line of a window, each run filled up to fours."""
-    return _elements(node) // node.inputs[1].type.shape[1]
+    return _elements(node) // node.weights.type.shape[1]
 
 
-def _pack_lines(node: Node, tile: Tile) -> dict[str, Value]:
-    up, lines = _up(node) if "up" in tile.sizes else None, node.inputs[1].type.shape[1]
+def _pack_lines(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
+    up, lines = _up(node) if "up" in tile.sizes else None, node.weights.type.shape[1]
     return all_in_weights(np.concatenate([padding_tap(node), pack(linear(node, CONV2D), _run(node), up, lines)]))
 
 
-def _lines_work(node: Node, tile: Tile) -> Work:
+def _lines_work(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of pairs of pixels (a last single one is a pair), of their lines, and of what `_wide_work` counts."""
-    op = cast(Conv2d, node.op)
+    op = node.op
     pixels, outputs = node.output.type.nhwc[2:]
-    _, height, width, _ = node.inputs[1].type.shape
+    _, height, width, _ = node.weights.type.shape
     fours, blocks = _elements(node) // INPUTS, _blocks(node)
-    joined = _joined_rows(op, node)
+    joined = _joined_rows(node)
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
     for (_, inside), pairs in groups(node, 2):
         by_line = joined * inside
@@ -229,42 +229,42 @@ def _lines_work(node: Node, tile: Tile) -> Work:
     return total
 
 
-def _joined_rows(op: Conv2d, node: Node) -> float:
+def _joined_rows(node: Node[Conv2d]) -> float:
     """The part of the output rows in which windows inside the row are read by lines, where they are not copied."""
-    return unpadded_rows(op, node) if op.dilation[1] == 1 and _run(node) % INPUTS == 0 else 0.0
+    return unpadded_rows(node) if node.op.dilation[1] == 1 and _run(node) % INPUTS == 0 else 0.0
 
 
-def unpadded_rows(op: Conv2d, node: Node) -> float:
+def unpadded_rows(node: Node[Conv2d]) -> float:
     """The part of the output rows whose windows have no line in the padding."""
-    rows, lines, taps = (t.shape[1] for t in (node.output.type, node.inputs[0].type, node.inputs[1].type))
-    return whole_windows(rows, taps, lines, op.stride[0], op.padding.top, op.dilation[0]) / rows
+    rows, lines, taps = (t.shape[1] for t in (node.output.type, node.x.type, node.weights.type))
+    return whole_windows(rows, taps, lines, node.op.stride[0], node.op.padding.top, node.op.dilation[0]) / rows
 
 
-def _copied(op: Conv2d, node: Node) -> tuple[float, float]:
+def _copied(node: Node[Conv2d]) -> tuple[float, float]:
     """How many lines of a row's windows are copied at once, being inside the row, and how many other taps."""
-    width = node.inputs[1].type.shape[2]
-    lines = lines_of(op, node)
-    by_line = lines.inside * sum(op.dilation[1] == 1 and taps == width for taps in lines.taps)
+    width = node.weights.type.shape[2]
+    lines = lines_of(node)
+    by_line = lines.inside * sum(node.op.dilation[1] == 1 and taps == width for taps in lines.taps)
     return by_line, lines.inside * sum(lines.taps) - by_line * width
 
 
-def _loops_of_copies(op: Conv2d, node: Node) -> Work:
+def _loops_of_copies(node: Node[Conv2d]) -> Work:
     """How many copies have whole words, and how many have bytes besides."""
-    _, _, width, inputs = node.inputs[1].type.shape
+    _, _, width, inputs = node.weights.type.shape
     found = Work()
-    for count, size in zip(_copied(op, node), (width * inputs, inputs), strict=True):
+    for count, size in zip(_copied(node), (width * inputs, inputs), strict=True):
         found += Work(worded=count * (size >= 4), ragged=count * (size % 4 > 0))
     return found
 
 
-def copies(op: Conv2d, node: Node, vectors: Sequence[int] = ()) -> Work:
+def copies(node: Node[Conv2d], vectors: Sequence[int] = ()) -> Work:
     """Of the windows of a row: a line at a time where all of it is inside the row, else a tap at a time.
 
     A copy is of `vectors` of so many bytes, the largest first, and of words and bytes.
     """
-    _, height, width, inputs = node.inputs[1].type.shape
-    pixels = len(lines_of(op, node).taps)
-    by_line, copied_taps = _copied(op, node)
+    _, height, width, inputs = node.weights.type.shape
+    pixels = len(lines_of(node).taps)
+    by_line, copied_taps = _copied(node)
     taps = pixels * height * width - by_line * width
     parts = Work()
     for count, size in ((by_line, width * inputs), (copied_taps, inputs)):
@@ -282,7 +282,7 @@ def copies(op: Conv2d, node: Node, vectors: Sequence[int] = ()) -> Work:
     )
 
 
-def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Variant:
+def _variant(suffix: str, accepts: Callable[[Node[Conv2d]], bool], **sizes: int) -> Variant[Conv2d]:
     return Variant(
         CONV2D,
         _work,
@@ -297,7 +297,7 @@ def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Vari
     )
 
 
-def _fits(node: Node, tile: Tile) -> bool:
+def _fits(node: Node[Conv2d], tile: Tile) -> bool:
     """The windows of two or three pixels on the smallest part of the stack that holds them; else those of two in
     scratch, or one pixel's.
     """
@@ -311,11 +311,11 @@ def _fits(node: Node, tile: Tile) -> bool:
     return next((size for size in ELEMENTS if elements <= size), None) == tile.sizes.get("elements")
 
 
-def _scratch(node: Node, tile: Tile) -> int:
+def _scratch(node: Node[Conv2d], tile: Tile) -> int:
     return 0 if "elements" in tile.sizes else _WORD * _elements(node)
 
 
-def _wide(suffix: str, accepts: Callable[[Node], bool], up: bool = False, **taps: int) -> Variant:
+def _wide(suffix: str, accepts: Callable[[Node[Conv2d]], bool], up: bool = False, **taps: int) -> Variant[Conv2d]:
     rounding = {"up": UP_POINT} if up else {}
 
     def tile(pixels: int, **elements: int) -> Tile:
@@ -344,7 +344,7 @@ def _wide(suffix: str, accepts: Callable[[Node], bool], up: bool = False, **taps
     )
 
 
-def _lines(suffix: str, up: bool = False) -> Variant:
+def _lines(suffix: str, up: bool = False) -> Variant[Conv2d]:
     rounding = {"up": UP_POINT} if up else {}
     return Variant(
         CONV2D,

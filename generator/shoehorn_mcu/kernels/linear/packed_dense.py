@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamps, is_packable, linear, pack, turns_of
@@ -13,18 +11,18 @@ from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Dense
 
 
-def _accepts(node: Node) -> bool:
+def _accepts(node: Node[Dense]) -> bool:
     return is_packable(node, DENSE)
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    return all_in_weights(pack(linear(node, DENSE), node.inputs[1].type.shape[1]))
+def _pack(node: Node[Dense], tile: Tile) -> dict[str, Value]:
+    return all_in_weights(pack(linear(node, DENSE), node.weights.type.shape[1]))
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[Dense], tile: Tile) -> Work:
     """Counts of the loops over vectors, blocks of four outputs and groups of four inputs."""
-    op, positions = cast(Dense, node.op), node.output.type.nhwc[2]
-    outputs, inputs = node.inputs[1].type.shape
+    op, positions = node.op, node.output.type.nhwc[2]
+    outputs, inputs = node.weights.type.shape
     blocks = positions * -(-outputs // OUTPUTS)
     return Work(
         singles=positions,

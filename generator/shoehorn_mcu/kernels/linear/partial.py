@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from shoehorn_mcu.ir import DType, Node, Tensor
@@ -12,25 +10,23 @@ from shoehorn_mcu.kernels.base.operands import are, data
 from shoehorn_mcu.kernels.base.work import Work, by_fours
 from shoehorn_mcu.kernels.linear.conv import window_work
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale
+from shoehorn_mcu.ops import FirstPartial, NextPartial, Partial, Rescale
 
 
-def _operands(node: Node) -> tuple[Tensor, Tensor]:
-    """(weights, start or the sums so far)."""
-    _, second, third = node.inputs
-    return (third, second) if isinstance(node.op, NextPartial) else (second, third)
+def _start(node: Node[Partial]) -> Tensor:
+    """The operand that the sums begin with."""
+    return node.inputs[node.op.start_place]
 
 
-def _adds_up(node: Node) -> bool:
-    weights, before = _operands(node)
-    constant = weights.data is not None and (before.data is not None or isinstance(node.op, NextPartial))
-    return constant and are(DType.INT8, node.inputs[0], weights) and are(DType.INT32, before, node.output)
+def _adds_up(node: Node[Partial]) -> bool:
+    start = _start(node)
+    constant = node.weights.data is not None and (start.data is not None or node.op.goes_on)
+    return constant and are(DType.INT8, node.x, node.weights) and are(DType.INT32, start, node.output)
 
 
-def _partial(node: Node) -> dict[str, Value]:
-    op = cast(FirstPartial | NextPartial, node.op)
-    x, (weights, _) = node.inputs[0], _operands(node)
-    out_channels, kernel_height, kernel_width, in_channels = weights.type.shape
+def _partial(node: Node[Partial]) -> dict[str, Value]:
+    op, x = node.op, node.x
+    out_channels, kernel_height, kernel_width, in_channels = node.weights.type.shape
     return {
         "in_width": x.type.nhwc[2],
         "in_channels": in_channels,
@@ -45,33 +41,32 @@ def _partial(node: Node) -> dict[str, Value]:
     }
 
 
-def _constants(node: Node) -> dict[str, Value]:
-    weights, before = _operands(node)
-    return {"weights": data(weights), "start": None if isinstance(node.op, NextPartial) else data(before)}
+def _constants(node: Node[Partial]) -> dict[str, Value]:
+    return {"weights": data(node.weights), "start": None if node.op.goes_on else data(_start(node))}
 
 
-def _partial_work(node: Node) -> Work:
-    return window_work(cast(FirstPartial | NextPartial, node.op), node)
+def _partial_work(node: Node[Partial]) -> Work:
+    return window_work(node)
 
 
-def _partial_by_fours(node: Node, tile: Tile) -> Work:
-    return window_work(cast(FirstPartial | NextPartial, node.op), node, sums=by_fours)
+def _partial_by_fours(node: Node[Partial], tile: Tile) -> Work:
+    return window_work(node, sums=by_fours)
 
 
-def _in_sums(node: Node) -> int | None:
+def _in_sums(node: Node[Partial]) -> int | None:
     """The operand with the sums so far, which the next sums may overwrite."""
-    return 1 if isinstance(node.op, NextPartial) else None
+    return node.op.start_place if node.op.goes_on else None
 
 
-def _rescales(node: Node) -> bool:
+def _rescales(node: Node[Rescale]) -> bool:
     total, multipliers, shifts = node.inputs
     summed = are(DType.INT32, total) or are(DType.INT16, total)
     typed = summed and are(DType.INT32, multipliers) and are(DType.INT8, shifts, node.output)
     return typed and multipliers.data is not None and shifts.data is not None
 
 
-def _rescale(node: Node) -> dict[str, Value]:
-    op = cast(Rescale, node.op)
+def _rescale(node: Node[Rescale]) -> dict[str, Value]:
+    op, (total, multipliers, _) = node.op, node.inputs
     _, _, positions, channels = node.output.type.nhwc
     return {
         "positions": positions,
@@ -79,24 +74,26 @@ def _rescale(node: Node) -> dict[str, Value]:
         "y_zero": node.output.type.quantised.zero_point,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
-        "scale_step": int(node.inputs[1].type.elements > 1),
-        "narrow": int(are(DType.INT16, node.inputs[0])),
+        "scale_step": int(multipliers.type.elements > 1),
+        "narrow": int(are(DType.INT16, total)),
     }
 
 
-def _scales(node: Node) -> dict[str, Value]:
-    return {"multipliers": data(node.inputs[1]), "shifts": data(node.inputs[2])}
+def _scales(node: Node[Rescale]) -> dict[str, Value]:
+    _, multipliers, shifts = node.inputs
+    return {"multipliers": data(multipliers), "shifts": data(shifts)}
 
 
-def _total(node: Node) -> int | None:
+def _total(node: Node[Rescale]) -> int | None:
     """The sums, of which a row is read element by element, before the shorter output is written."""
-    total = node.inputs[0]
+    total = node.x
     return 0 if total.data is None and total.type.row_elements == node.output.type.row_elements else None
 
 
-def _rescale_work(node: Node) -> Work:
+def _rescale_work(node: Node[Rescale]) -> Work:
+    _, _, shifts = node.inputs
     outputs = node.output.type.row_elements
-    shifted = float((data(node.inputs[2]).astype(np.int64) < 0).mean())
+    shifted = float((data(shifts).astype(np.int64) < 0).mean())
     return Work(pixels=node.output.type.nhwc[2], outputs=outputs, right_shifts=outputs * shifted)
 
 

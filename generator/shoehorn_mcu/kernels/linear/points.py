@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
-from shoehorn_mcu.ir import DType, Node, Tensor
+from shoehorn_mcu.ir import DType, Node, Tensor, is_a
 from shoehorn_mcu.kernels.base.operands import all_s8, are
-from shoehorn_mcu.ops import Conv2d, Dense
+from shoehorn_mcu.ops import Conv2d, Dense, LinearOp
 
 Shape = tuple[int, ...]
 
@@ -29,9 +28,9 @@ _REALS = (DType.FLOAT32, DType.FLOAT16)
 
 def other_form(node: Node) -> Callable[[Node], Node] | None:
     """What makes a node the same sum in the other form; None where it has none."""
-    if not isinstance(node.op, Dense | Conv2d):
+    if not is_a(node, LinearOp) or not isinstance(node.op, Dense | Conv2d):
         return None
-    integers = all_s8(node) and are(DType.INT8, node.inputs[1])
+    integers = all_s8(node) and are(DType.INT8, node.weights)
     if not integers and not all(t.type.dtype in _REALS for t in (*node.inputs, node.output)):
         return None
     if isinstance(node.op, Dense):
@@ -43,6 +42,7 @@ def other_form(node: Node) -> Callable[[Node], Node] | None:
 
 def as_convolution(node: Node) -> Node:
     """A dense layer as a 1x1 convolution over a map of as many rows."""
+    assert is_a(node, Dense)
     x, weights, _ = node.inputs
     outputs, inputs = weights.type.shape
     return _formed(node, Conv2d, x.type.nhwc, (outputs, 1, 1, inputs), node.output.type.nhwc)
@@ -50,13 +50,14 @@ def as_convolution(node: Node) -> Node:
 
 def as_dense(node: Node) -> Node:
     """A 1x1 convolution over one pixel as a dense layer."""
+    assert is_a(node, Conv2d)
     x, weights, _ = node.inputs
     outputs, _, _, inputs = weights.type.shape
     return _formed(node, Dense, x.type.shape, (outputs, inputs), node.output.type.shape)
 
 
-def _formed(node: Node, form: type[Conv2d | Dense], x: Shape, weights: Shape, y: Shape) -> Node:
-    op, shapes = cast(Conv2d | Dense, node.op), (x, weights, node.inputs[2].type.shape)
+def _formed(node: Node[Conv2d | Dense], form: type[Conv2d | Dense], x: Shape, weights: Shape, y: Shape) -> Node:
+    op, shapes = node.op, (x, weights, node.bias.type.shape)
     made = form(name=op.name, inputs=op.inputs, output=op.output, clamp=op.clamp, fused=op.fused)
     return Node(made, tuple(map(_shaped, node.inputs, shapes)), _shaped(node.output, y))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +15,7 @@ from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
 from shoehorn_mcu.kernels.linear.packed_conv import has_one_group
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import Conv2d
+from shoehorn_mcu.ops import Conv2d, LinearOp
 
 TAPS = 64  # most elements of a window; 12 to 20 bytes of stack each
 CHUNK = 72  # elements of a window of more that are computed at once: half of 3x3x16
@@ -25,22 +23,22 @@ _TOGETHER = 8  # taps that the inner loop computes at once, or the last half of 
 ABOVE = 128  # added to each weight, which makes it a byte without a sign
 
 
-def scales(node: Node, contract: Contract) -> Int32s | None:
+def scales(node: Node[LinearOp], contract: Contract) -> Int32s | None:
     """[output][8]: the words of `sh_steps32.h` for a linear op; None where some output has none."""
     of = linear(node, contract)
     return steps32.words_of(of.weights, of.bias, of.multipliers, of.shifts, clamp_of(node))
 
 
-def _elements(node: Node) -> int:
+def _elements(node: Node[Conv2d]) -> int:
     """Elements of a window."""
-    return int(np.prod(node.inputs[1].type.shape[1:]))
+    return int(np.prod(node.weights.type.shape[1:]))
 
 
-def _accepts(node: Node) -> bool:
+def _accepts(node: Node[Conv2d]) -> bool:
     return has_one_group(node) and _elements(node) <= TAPS and scales(node, CONV2D) is not None
 
 
-def _accepts_wide(node: Node) -> bool:
+def _accepts_wide(node: Node[Conv2d]) -> bool:
     return has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None
 
 
@@ -69,7 +67,7 @@ def _words(weights: NDArray[np.int8]) -> Int32s:
     return found.view("<i4")
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     weights, rounding, most = linear(node, CONV2D).weights, scales(node, CONV2D), tile.sizes["taps"]
     assert rounding is not None  # the node was accepted
     *chunks, last = map(_words, np.split(weights, range(most, weights.shape[1], most), axis=1))
@@ -77,13 +75,13 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     return all_in_weights(np.concatenate(words).astype(np.int32))
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of the loops over groups of pixels, chunks of their windows, outputs and taps, and of how windows are laid
     side by side: in lines that are inside the input, by taps in others.
     """
-    op, pixels = cast(Conv2d, node.op), node.output.type.nhwc[2]
-    outputs, height, width, inputs = node.inputs[1].type.shape
-    lines = lines_of(op, node)
+    op, pixels = node.op, node.output.type.nhwc[2]
+    outputs, height, width, inputs = node.weights.type.shape
+    lines = lines_of(node)
     groups = -(-pixels // tile.sizes["pixels"])
     chunks = _chunks(height * width * inputs, tile.sizes["taps"])
     joined = sum(taps == width for taps in lines.taps) if op.dilation[1] == 1 else 0
@@ -104,12 +102,12 @@ def _work(node: Node, tile: Tile) -> Work:
     )
 
 
-def _scratch_bytes(node: Node, tile: Tile) -> int:
+def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
     """The sums of all outputs of a group of pixels."""
-    return 4 * node.inputs[1].type.shape[0] * tile.sizes["pixels"]
+    return 4 * node.weights.type.shape[0] * tile.sizes["pixels"]
 
 
-def _behind(node: Node, tile: Tile) -> int | None:
+def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
     """The windows are copied."""
     return behind_pixels(node)
 

@@ -11,16 +11,17 @@ from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import DENSE
 from shoehorn_mcu.kernels.linear.thumb_conv import ABOVE, scales
 from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import Dense
 
 OUTPUTS = 4  # outputs that are computed at once
 TOGETHER = 8  # inputs in a turn of the inner loop; the rest is computed one by one
 
 
-def _accepts(node: Node) -> bool:
+def _accepts(node: Node[Dense]) -> bool:
     return scales(node, DENSE) is not None
 
 
-def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+def _pack(node: Node[Dense], tile: Tile) -> dict[str, Value]:
     weights, rounding = linear(node, DENSE).weights, scales(node, DENSE)
     assert rounding is not None  # the node was accepted
     outputs, inputs = weights.shape
@@ -33,10 +34,10 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     return all_in_weights(np.concatenate([part.ravel() for part in words]).astype(np.int32))
 
 
-def _work(node: Node, tile: Tile) -> Work:
+def _work(node: Node[Dense], tile: Tile) -> Work:
     """Counts of the loops over vectors, blocks of four outputs and inputs by eights, and of what remains of each."""
     positions = node.output.type.nhwc[2]
-    outputs, inputs = node.inputs[1].type.shape
+    outputs, inputs = node.weights.type.shape
     blocks = positions * -(-outputs // OUTPUTS)
     return Work(
         vectors=positions,

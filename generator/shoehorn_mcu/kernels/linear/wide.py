@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Node
+from shoehorn_mcu.ir import Array, DType, Node, is_a
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.base.operands import all_s8, are, data
 from shoehorn_mcu.kernels.base.work import Work
@@ -15,68 +13,73 @@ from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from shoehorn_mcu.ops.linear import LinearOp, folded_bias
 
 
-def _constant(node: Node) -> bool:
+def _constant(node: Node[LinearOp]) -> bool:
     return all(tensor.data is not None for tensor in node.inputs[1:])
 
 
-def _has_wide_weights(node: Node) -> bool:
+def _has_wide_weights(node: Node[LinearOp]) -> bool:
     _, weights, bias = node.inputs
     return _constant(node) and all_s8(node) and are(DType.INT16, weights) and are(DType.INT32, bias)
 
 
-def _is_s16(node: Node) -> bool:
+def _is_s16(node: Node[LinearOp]) -> bool:
     x, weights, bias = node.inputs
     typed = are(DType.INT16, x, node.output) and are(DType.INT8, weights)
     return _constant(node) and typed and bias.type.dtype in (DType.INT32, DType.INT64)
 
 
-def _shapes(node: Node) -> dict[str, Value]:
+def _shapes(node: Node[LinearOp]) -> dict[str, Value]:
     """Struct members for the rows, the window and the groups of channels."""
-    op, x, weights, y = node.op, node.inputs[0].type.nhwc, node.inputs[1].type.shape, node.output.type.nhwc
-    if isinstance(op, Dense):
+    x, weights, y = node.x.type.nhwc, node.weights.type.shape, node.output.type.nhwc
+    group = weights[-1], y[3] * weights[-1] // x[3]
+    if is_a(node, Dense):
         window: dict[str, Value] = {
             **{"in_width": x[2], "in_channels": x[3], "out_width": y[2]},
             **{"kernel_height": 1, "kernel_width": 1, "stride": 1, "pad_left": 0, "dilation": 1},
         }
         group = weights[1], weights[0]
+    elif is_a(node, TransposeConv2d):
+        window = {**geometry(node), "dilation": 1}
+    elif is_a(node, DepthwiseConv2d):
+        window = {**geometry(node), "dilation": node.op.dilation[1]}
+        group = 1, y[3] // x[3]
     else:
-        dilation = 1 if isinstance(op, TransposeConv2d) else cast(Conv2d, op).dilation[1]
-        window = {**geometry(cast(Conv2d, op), node), "dilation": dilation}
-        group = (1, y[3] // x[3]) if isinstance(op, DepthwiseConv2d) else (weights[3], y[3] * weights[3] // x[3])
+        assert is_a(node, Conv2d)
+        window = {**geometry(node), "dilation": node.op.dilation[1]}
     return {**window, "out_channels": y[3], "group_inputs": group[0], "group_outputs": group[1], "y_step": y[3]}
 
 
-def _spaced(node: Node) -> dict[str, Value]:
+def _spaced(node: Node[LinearOp]) -> dict[str, Value]:
     """What differs for a transpose convolution: it is a convolution over columns that lie its stride apart."""
-    op = node.op
-    if not isinstance(op, TransposeConv2d):
+    if not is_a(node, TransposeConv2d):
         return {}
-    return {"stride": 1, "spacing": op.stride[1], "pad_left": node.inputs[1].type.shape[2] - 1 - op.padding.left}
+    left = node.weights.type.shape[2] - 1 - node.op.padding.left
+    return {"stride": 1, "spacing": node.op.stride[1], "pad_left": left}
 
 
-def _bounds(node: Node) -> dict[str, Value]:
-    clamp = cast(LinearOp, node.op).clamp
+def _bounds(node: Node[LinearOp]) -> dict[str, Value]:
+    clamp = node.op.clamp
     return {"y_min": clamp.low, "y_max": clamp.high}
 
 
-def _s8_facts(node: Node) -> dict[str, Value]:
-    x, y = node.inputs[0].type.quantised, node.output.type.quantised
+def _s8_facts(node: Node[LinearOp]) -> dict[str, Value]:
+    x, y = node.x.type.quantised, node.output.type.quantised
     return {**_shapes(node), "x_zero": x.zero_point, "y_zero": y.zero_point, **_bounds(node)}
 
 
-def _s16_facts(node: Node) -> dict[str, Value]:
-    wide = int(node.inputs[2].type.dtype is DType.INT64)
+def _s16_facts(node: Node[LinearOp]) -> dict[str, Value]:
+    wide = int(node.bias.type.dtype is DType.INT64)
     return {"spacing": 1, **_shapes(node), **_spaced(node), "wide": wide, **_bounds(node)}
 
 
-def _by_tap(node: Node) -> Array:
+def _by_tap(node: Node[LinearOp]) -> Array:
     """The weights by tap and input, with those of all outputs side by side."""
-    weights = data(node.inputs[1])
+    weights = data(node.weights)
     by_tap: Array = weights if isinstance(node.op, DepthwiseConv2d) else np.moveaxis(weights, 0, -1)
     return np.ascontiguousarray(by_tap)
 
 
-def _by_spacing(node: Node) -> Array:
+def _by_spacing(node: Node[LinearOp]) -> Array:
     """The weights by tap; of a transpose convolution in parts, each the columns of its kernel for the same pixels."""
     if not isinstance(node.op, TransposeConv2d):
         return _by_tap(node)
@@ -84,32 +87,35 @@ def _by_spacing(node: Node) -> Array:
     return np.concatenate([reversed_[:, first::across].ravel() for first in range(across)])
 
 
-def _scales(node: Node) -> dict[str, Value]:
-    multipliers, shifts = cast(LinearOp, node.op).scales(node.sig)
+def _scales(node: Node[LinearOp]) -> dict[str, Value]:
+    multipliers, shifts = node.op.scales(node.sig)
     return {"multipliers": multipliers, "shifts": shifts}
 
 
-def _s8_constants(node: Node) -> dict[str, Value]:
+def _s8_constants(node: Node[LinearOp]) -> dict[str, Value]:
     x, weights, bias = node.inputs
-    axis = cast(LinearOp, node.op).channel_axis
+    axis = node.op.channel_axis
     folded = folded_bias(data(weights), data(bias), x.type.quantised.zero_point, axis)
     return {"weights": _by_tap(node), "bias": folded, **_scales(node)}
 
 
-def _s16_constants(node: Node) -> dict[str, Value]:
-    return {"weights": _by_spacing(node), "bias": data(node.inputs[2]).astype(np.int64), **_scales(node)}
+def _s16_constants(node: Node[LinearOp]) -> dict[str, Value]:
+    return {"weights": _by_spacing(node), "bias": data(node.bias).astype(np.int64), **_scales(node)}
 
 
-def _work(node: Node) -> Work:
+def _work(node: Node[LinearOp]) -> Work:
     """That of the kernels on int8: the same loops over other elements."""
-    if isinstance(node.op, Dense):
+    if is_a(node, Dense):
         return dense_work(node)
-    if isinstance(node.op, TransposeConv2d):
+    if is_a(node, TransposeConv2d):
         return transposed_work(node)
-    return depthwise_work(node) if isinstance(node.op, DepthwiseConv2d) else convolution_work(node)
+    if is_a(node, DepthwiseConv2d):
+        return depthwise_work(node)
+    assert is_a(node, Conv2d)
+    return convolution_work(node)
 
 
-def _work_of_16(node: Node, tile: Tile) -> Work:
+def _work_of_16(node: Node[LinearOp], tile: Tile) -> Work:
     return _work(node)
 
 
@@ -118,8 +124,8 @@ def short_sums(weights: Array) -> bool:
     return bool((np.abs(weights.astype(np.int64)).sum(axis=1) << 15 < 1 << 31).all())
 
 
-def _has_short_sums(node: Node) -> bool:
-    by_channel = np.moveaxis(data(node.inputs[1]), cast(LinearOp, node.op).channel_axis, 0)
+def _has_short_sums(node: Node[LinearOp]) -> bool:
+    by_channel = np.moveaxis(data(node.weights), node.op.channel_axis, 0)
     return short_sums(by_channel.reshape(node.output.type.nhwc[3], -1))
 
 

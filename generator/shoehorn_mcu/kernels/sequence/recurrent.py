@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import numpy as np
 
@@ -22,32 +21,32 @@ from shoehorn_mcu.ops.sigmoid16 import SIGMOID
 _NO_CLIP = 1 << 15  # beyond every int16
 
 
-def _lstm(node: Node) -> dict[str, Value]:
-    op, (_, batch, inputs) = cast(Lstm, node.op), node.inputs[0].type.shape
+def _lstm(node: Node[Lstm]) -> dict[str, Value]:
+    op, (_, batch, inputs) = node.op, node.x.type.shape
     factor, shift = op.tanh_scale
     return {
         "batch": batch,
         "inputs": inputs,
-        "units": node.inputs[4].type.shape[1],
+        "units": node.bias.type.shape[1],
         "cell_clip": op.cell_clip if op.cell_clip > 0 else _NO_CLIP,
         "tanh_factor": factor,
         "tanh_shift": shift,
     }
 
 
-def _lstm_s8(node: Node) -> dict[str, Value]:
+def _lstm_s8(node: Node[Lstm]) -> dict[str, Value]:
     return {**_lstm(node), "h_zero": node.output.type.quantised.zero_point}
 
 
-def _tables(node: Node) -> dict[str, Value]:
-    op = cast(Lstm, node.op)
+def _tables(node: Node[Lstm]) -> dict[str, Value]:
+    op = node.op
     factors = np.concatenate([op.gate_factors(node.sig).ravel(), op.product_factors(node.sig)])
     multipliers, shifts = quantize_multipliers(factors)
     return {"multipliers": multipliers, "shifts": shifts, "sigmoid": SIGMOID}
 
 
-def _constants(node: Node) -> dict[str, Value]:
-    x, h = node.inputs[0].type.quantised, node.output.type.quantised
+def _constants(node: Node[Lstm]) -> dict[str, Value]:
+    x, h = node.x.type.quantised, node.output.type.quantised
     weights, recurrent, bias = (data(tensor) for tensor in node.inputs[2:])
     offsets = (-h.zero_point * recurrent.astype(np.int64).sum(axis=2)).astype(np.int32)
     return {
@@ -59,73 +58,74 @@ def _constants(node: Node) -> dict[str, Value]:
     }
 
 
-def _constants_16(node: Node) -> dict[str, Value]:
+def _constants_16(node: Node[Lstm]) -> dict[str, Value]:
     """The weights with those of the four gates side by side."""
     weights, recurrent = (np.ascontiguousarray(np.moveaxis(data(tensor), 0, -1)) for tensor in node.inputs[2:4])
-    return {"weights": weights, "recurrent": recurrent, "bias": data(node.inputs[4]), **_tables(node)}
+    return {"weights": weights, "recurrent": recurrent, "bias": data(node.bias), **_tables(node)}
 
 
-def _is_s8(node: Node) -> bool:
-    return are(DType.INT8, node.inputs[0])
+def _is_s8(node: Node[Lstm]) -> bool:
+    return are(DType.INT8, node.x)
 
 
-def _is_s16(node: Node) -> bool:
-    return are(DType.INT16, node.inputs[0])
+def _is_s16(node: Node[Lstm]) -> bool:
+    return are(DType.INT16, node.x)
 
 
-def _has_short_sums(node: Node) -> bool:
+def _has_short_sums(node: Node[Lstm]) -> bool:
     return all(short_sums(data(tensor).reshape(-1, tensor.type.shape[2])) for tensor in node.inputs[2:4])
 
 
-def _lstm_work(node: Node, sums: Callable[[float, int, int], Work] = by_lanes) -> Work:
-    _, batch, inputs = node.inputs[0].type.shape
-    units = node.inputs[4].type.shape[1]
+def _lstm_work(node: Node[Lstm], sums: Callable[[float, int, int], Work] = by_lanes) -> Work:
+    _, batch, inputs = node.x.type.shape
+    units = node.bias.type.shape[1]
     cells = batch * units
     return sums(cells, inputs, LANES) + sums(cells, units, LANES) + Work(pixels=batch, outputs=cells)
 
 
-def _lstm_work_of_16(node: Node, tile: Tile) -> Work:
+def _lstm_work_of_16(node: Node[Lstm], tile: Tile) -> Work:
     return _lstm_work(node)
 
 
-def _lstm_by_fours(node: Node, tile: Tile) -> Work:
+def _lstm_by_fours(node: Node[Lstm], tile: Tile) -> Work:
     return _lstm_work(node, by_fours)
 
 
-def _recurrence(node: Node) -> dict[str, Value]:
-    op, (gates, units) = cast(Recurrence, node.op), node.inputs[3].type.shape
+def _recurrence(node: Node[Recurrence]) -> dict[str, Value]:
+    *_, factors = node.inputs
+    op, (gates, units) = node.op, node.bias.type.shape
     return {
         "batch": node.output.type.shape[1],
         "units": units,
         "gates": gates,
         "late": op.late,
         "parts": op.parts,
-        "factors": node.inputs[4].type.shape[0],
+        "factors": factors.type.shape[0],
     }
 
 
-def _matrices(node: Node) -> dict[str, Value]:
+def _matrices(node: Node[Recurrence]) -> dict[str, Value]:
     names = ("weights", "bias", "unit_factors")
     return {name: data(tensor) for name, tensor in zip(names, node.inputs[2:], strict=True)}
 
 
-def _with_table(node: Node) -> dict[str, Value]:
-    return {**_matrices(node), "formula": table(cast(Recurrence, node.op).parsed)}
+def _with_table(node: Node[Recurrence]) -> dict[str, Value]:
+    return {**_matrices(node), "formula": table(node.op.parsed)}
 
 
-def _compiled(node: Node, tile: Tile) -> dict[str, Value]:
+def _compiled(node: Node[Recurrence], tile: Tile) -> dict[str, Value]:
     return {**_matrices(node), "formula": None}
 
 
-def _written(node: Node) -> tuple[str, ...]:
+def _written(node: Node[Recurrence]) -> tuple[str, ...]:
     """The formula, and the sizes that the kernel is compiled for."""
     facts = _recurrence(node)
     sizes = (f"SH_{name.upper()} {facts[name]}" for name in ("gates", "late", "parts", "factors"))
-    return (*macros(cast(Recurrence, node.op).formula), *sizes)
+    return (*macros(node.op.formula), *sizes)
 
 
-def _recurrence_work(node: Node, tile: Tile) -> Work:
-    op, (gates, units) = cast(Recurrence, node.op), node.inputs[3].type.shape
+def _recurrence_work(node: Node[Recurrence], tile: Tile) -> Work:
+    op, (gates, units) = node.op, node.bias.type.shape
     cells = node.output.type.shape[1] * units
     products = Work(float_sums=gates * units, float_products=gates * units, loops=1)
     return Work(outputs=cells) + times(cells, products) + times(cells * op.parts, per_evaluation(op.parsed))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from shoehorn_mcu.ir import DType, Node
@@ -14,9 +12,9 @@ from shoehorn_mcu.ops import SvdfState, SvdfSum
 from shoehorn_mcu.ops.fixed_point import quantize_multiplier, wrap32
 
 
-def _state(node: Node) -> dict[str, Value]:
+def _state(node: Node[SvdfState]) -> dict[str, Value]:
     x, memory, weights = (tensor.type for tensor in node.inputs)
-    multiplier, shift = quantize_multiplier(cast(SvdfState, node.op).factor(node.sig))
+    multiplier, shift = quantize_multiplier(node.op.factor(node.sig))
     return {
         "batch": x.shape[0],
         "inputs": x.shape[1],
@@ -29,28 +27,29 @@ def _state(node: Node) -> dict[str, Value]:
     }
 
 
-def _filters(node: Node) -> dict[str, Value]:
-    weights = data(node.inputs[2])
-    offsets = -node.inputs[0].type.quantised.zero_point * weights.astype(np.int64).sum(axis=1)
+def _filters(node: Node[SvdfState]) -> dict[str, Value]:
+    weights = data(node.weights)
+    offsets = -node.x.type.quantised.zero_point * weights.astype(np.int64).sum(axis=1)
     return {"weights": weights, "bias": offsets.astype(np.int32)}
 
 
-def _state_work(node: Node) -> Work:
+def _state_work(node: Node[SvdfState]) -> Work:
     facts = _state(node)
-    times = node.inputs[0].type.shape[0] * node.inputs[2].type.shape[0]
+    times = node.x.type.shape[0] * node.weights.type.shape[0]
     moved = node.output.type.elements
     assert isinstance(facts["inputs"], int)
     return elements(times, facts["inputs"]) + Work(outputs=times, loops=times, divided=0, by4=moved)
 
 
-def _in_memory(node: Node) -> int | None:
+def _in_memory(node: Node[SvdfState]) -> int | None:
     """The memory before, each value of which is read before the next place is written."""
-    return 1 if node.inputs[1].data is None else None
+    _, memory, _ = node.inputs
+    return 1 if memory.data is None else None
 
 
-def _sum(node: Node) -> dict[str, Value]:
+def _sum(node: Node[SvdfSum]) -> dict[str, Value]:
     memory, weights, bias = (tensor.type for tensor in node.inputs)
-    multiplier, shift = quantize_multiplier(cast(SvdfSum, node.op).factor(node.sig))
+    multiplier, shift = quantize_multiplier(node.op.factor(node.sig))
     return {
         "batch": memory.shape[0],
         "units": bias.shape[0],
@@ -62,17 +61,17 @@ def _sum(node: Node) -> dict[str, Value]:
     }
 
 
-def _time(node: Node) -> dict[str, Value]:
+def _time(node: Node[SvdfSum]) -> dict[str, Value]:
     """The weights as int16, and the memory's zero point folded into the bias."""
-    weights, bias = data(node.inputs[1]).astype(np.int16), data(node.inputs[2]).astype(np.int64)
+    weights, bias = data(node.weights).astype(np.int16), data(node.bias).astype(np.int64)
     sums = weights.astype(np.int64).reshape(len(bias), -1).sum(axis=1)
-    folded = bias - node.inputs[0].type.quantised.zero_point * sums
+    folded = bias - node.x.type.quantised.zero_point * sums
     return {"weights": weights, "bias": wrap32(folded).astype(np.int32)}
 
 
-def _sum_work(node: Node) -> Work:
+def _sum_work(node: Node[SvdfSum]) -> Work:
     batch, units = node.output.type.shape
-    return elements(batch * units, node.inputs[1].type.elements // units) + Work(outputs=batch * units)
+    return elements(batch * units, node.weights.type.elements // units) + Work(outputs=batch * units)
 
 
 STATE = Contract("svdf_state", (SvdfState,), _state, _filters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,10 @@ from shoehorn_mcu.ops.fixed_point import rescale
 from shoehorn_mcu.ops.pool import mean_params, softmax_exps, softmax_params
 
 
-def pool2d(node: Node) -> dict[str, Value]:
+def pool2d(node: Node[Pool2d]) -> dict[str, Value]:
     """Struct members of the pools."""
-    op = cast(Pool2d, node.op)
-    _, _, in_width, channels = node.inputs[0].type.nhwc
+    op = node.op
+    _, _, in_width, channels = node.x.type.nhwc
     return {
         "in_width": in_width,
         "channels": channels,
@@ -37,11 +36,11 @@ def pool2d(node: Node) -> dict[str, Value]:
     }
 
 
-def _average_pool2d(node: Node) -> dict[str, Value]:
-    return {**pool2d(node), "halves_up": int(cast(AveragePool2d, node.op).halves_up)}
+def _average_pool2d(node: Node[AveragePool2d]) -> dict[str, Value]:
+    return {**pool2d(node), "halves_up": int(node.op.halves_up)}
 
 
-def _pool2d_16(node: Node) -> dict[str, Value]:
+def _pool2d_16(node: Node[Pool2d]) -> dict[str, Value]:
     return {**pool2d(node), "average": int(isinstance(node.op, AveragePool2d))}
 
 
@@ -49,9 +48,9 @@ def _is_s16(node: Node) -> bool:
     return are(DType.INT16, *node.inputs, node.output)
 
 
-def mean_shape(node: Node) -> dict[str, int]:
+def mean_shape(node: Node[Mean]) -> dict[str, int]:
     """Struct members of Mean for what it reads and sums."""
-    op, x, y = cast(Mean, node.op), node.inputs[0].type, node.output.type
+    op, x, y = node.op, node.x.type, node.output.type
     reduced = {axis + 4 - len(x.shape) for axis in op.axes}
     _, in_height, width, channels = x.nhwc
     # The rows that one output row reads, as images and heights (see Mean.rows).
@@ -70,19 +69,19 @@ def mean_shape(node: Node) -> dict[str, int]:
     }
 
 
-def _mean(node: Node) -> dict[str, Value]:
-    elements, scale = mean_params(cast(Mean, node.op), node.sig)
+def _mean(node: Node[Mean]) -> dict[str, Value]:
+    elements, scale = mean_params(node.op, node.sig)
     return {
         **mean_shape(node),
-        "x_zero_sum": node.inputs[0].type.quantised.zero_point * elements,
+        "x_zero_sum": node.x.type.quantised.zero_point * elements,
         "y_zero": node.output.type.quantised.zero_point,
         "multiplier": scale.multiplier,
         "shift": scale.shift,
     }
 
 
-def _softmax(node: Node) -> dict[str, Value]:
-    scale, diff_min = softmax_params(cast(Softmax, node.op), node.sig)
+def _softmax(node: Node[Softmax]) -> dict[str, Value]:
+    scale, diff_min = softmax_params(node.op, node.sig)
     _, _, positions, channels = node.output.type.nhwc
     return {
         "positions": positions,
@@ -93,22 +92,22 @@ def _softmax(node: Node) -> dict[str, Value]:
     }
 
 
-def _no_exps(node: Node) -> dict[str, Value]:
+def _no_exps(node: Node[Softmax]) -> dict[str, Value]:
     return {"exps": None}
 
 
-def _exps(node: Node, tile: Tile) -> dict[str, Value]:
-    return {"exps": softmax_exps(cast(Softmax, node.op), node.sig)}
+def _exps(node: Node[Softmax], tile: Tile) -> dict[str, Value]:
+    return {"exps": softmax_exps(node.op, node.sig)}
 
 
-def _softmaxes(node: Node) -> bool:
+def _softmaxes(node: Node[Softmax]) -> bool:
     return all_s8(node) and node.output.type.nhwc[3] < 1 << 12  # addends of 1.0 that the sum of exponentials can hold
 
 
-def _taps(node: Node) -> tuple[float, float]:
+def _taps(node: Node[Pool2d]) -> tuple[float, float]:
     """Window elements of a row of outputs: those inside the input, and those in the padding."""
-    op = cast(Pool2d, node.op)
-    _, height, width, _ = node.inputs[0].type.nhwc
+    op = node.op
+    _, height, width, _ = node.x.type.nhwc
     _, out_height, out_width, _ = node.output.type.nhwc
     down = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top)
     across = inside(out_width, op.kernel[1], width, op.stride[1], op.padding.left)
@@ -116,9 +115,9 @@ def _taps(node: Node) -> tuple[float, float]:
     return within, op.kernel[0] * op.kernel[1] * out_width - within
 
 
-def average_pool2d_work(node: Node) -> Work:
+def average_pool2d_work(node: Node[Pool2d]) -> Work:
     """Elements in blocks of channels, and the pixels and lines that they are in."""
-    op = cast(Pool2d, node.op)
+    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
     within, padded = _taps(node)
     per_pixel = -(-channels // BLOCK)
@@ -131,9 +130,9 @@ def average_pool2d_work(node: Node) -> Work:
     )
 
 
-def max_pool2d_work(node: Node) -> Work:
+def max_pool2d_work(node: Node[Pool2d]) -> Work:
     """Elements of whole pixels, and the pixels and lines that they are in."""
-    op = cast(Pool2d, node.op)
+    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
     within, padded = _taps(node)
     return elements(within, channels) + Work(
@@ -141,7 +140,7 @@ def max_pool2d_work(node: Node) -> Work:
     )
 
 
-def _max_pool2d_s8_work(node: Node) -> Work:
+def _max_pool2d_s8_work(node: Node[Pool2d]) -> Work:
     """The counts of `max_pool2d_work`, and the fill of each output pixel with the lowest value before it."""
     y = node.output.type
     pixels, channels = y.nhwc[2:]
@@ -155,23 +154,23 @@ MOST_TAPS = 256
 """Taps of a window whose int8 sum fits 16 bits."""
 
 
-def _pooled_by_words(node: Node) -> bool:
+def _pooled_by_words(node: Node[Pool2d]) -> bool:
     """Whether a pixel has CHANNELS or more, and every window has a column inside the input."""
-    op, channels = cast(Pool2d, node.op), node.output.type.nhwc[3]
+    op, channels = node.op, node.output.type.nhwc[3]
     return channels >= CHANNELS and max(op.padding.left, op.padding.right) < op.kernel[1]
 
 
-def _averaged_by_words(node: Node) -> bool:
+def _averaged_by_words(node: Node[Pool2d]) -> bool:
     """As `_pooled_by_words`, with sums that fit 16 bits."""
-    return _pooled_by_words(node) and math.prod(cast(Pool2d, node.op).kernel) <= MOST_TAPS
+    return _pooled_by_words(node) and math.prod(node.op.kernel) <= MOST_TAPS
 
 
-def _words_work(node: Node, most: int) -> Work:
+def _words_work(node: Node[Pool2d], most: int) -> Work:
     """Taps inside, and the lines and the windows that they are in, per block of 16, 8 or 4 channels, `most` at once."""
-    op = cast(Pool2d, node.op)
+    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
     within, _ = _taps(node)
-    out_height, height = node.output.type.nhwc[1], node.inputs[0].type.nhwc[1]
+    out_height, height = node.output.type.nhwc[1], node.x.type.nhwc[1]
     lines = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top) / out_height
     sixteens = channels // 16 if most == 16 else 0
     eights, rest = divmod(channels - 16 * sixteens, 8)
@@ -186,17 +185,17 @@ def _words_work(node: Node, most: int) -> Work:
     )
 
 
-def _max_pool2d_words_work(node: Node, tile: Tile) -> Work:
+def _max_pool2d_words_work(node: Node[Pool2d], tile: Tile) -> Work:
     return _words_work(node, 16)
 
 
-def _average_pool2d_words_work(node: Node, tile: Tile) -> Work:
-    clamp = cast(Pool2d, node.op).clamp
+def _average_pool2d_words_work(node: Node[Pool2d], tile: Tile) -> Work:
+    clamp = node.op.clamp
     outputs = node.output.type.row_elements
     return _words_work(node, 8) + Work(outputs=outputs, clamped=outputs * clamps(clamp.low, clamp.high))
 
 
-def mean_work(node: Node) -> Work:
+def mean_work(node: Node[Mean]) -> Work:
     """Mean without what depends on the element type."""
     kept = mean_shape(node)
     per_output = {name: kept[name] if kept[f"reduce_{name}"] else 1 for name in ("height", "width", "channels")}
@@ -208,8 +207,8 @@ def mean_work(node: Node) -> Work:
     )
 
 
-def _mean_work(node: Node) -> Work:
-    shift = mean_params(cast(Mean, node.op), node.sig).scale.shift
+def _mean_work(node: Node[Mean]) -> Work:
+    shift = mean_params(node.op, node.sig).scale.shift
     return mean_work(node) + Work(right_shifts=node.output.type.row_elements * (shift < 0))
 
 
@@ -217,7 +216,7 @@ VECTOR = 16
 """Channels that mean_s8_neon.inc computes together."""
 
 
-def _means_over_pixels(node: Node, channels: int) -> bool:
+def _means_over_pixels(node: Node[Mean], channels: int) -> bool:
     """Whether height and width of one image are summed, of so many channels or more, with sums of 16 and 32 bits."""
     found = {name: value for name, value in _mean(node).items() if isinstance(value, int)}
     reduced = tuple(found[f"reduce_{name}"] for name in ("batches", "height", "width", "channels"))
@@ -226,26 +225,26 @@ def _means_over_pixels(node: Node, channels: int) -> bool:
     return reduced == (0, 1, 1, 0) and alone and small
 
 
-def _means_by_vectors(node: Node) -> bool:
+def _means_by_vectors(node: Node[Mean]) -> bool:
     """For VECTOR channels or more, and a scale that is not shifted to the left."""
-    return _means_over_pixels(node, VECTOR) and mean_params(cast(Mean, node.op), node.sig).scale.shift <= 0
+    return _means_over_pixels(node, VECTOR) and mean_params(node.op, node.sig).scale.shift <= 0
 
 
-def _means_by_words(node: Node) -> bool:
+def _means_by_words(node: Node[Mean]) -> bool:
     return _means_over_pixels(node, CHANNELS)
 
 
-def _mean_vectors_work(node: Node, tile: Tile) -> Work:
+def _mean_vectors_work(node: Node[Mean], tile: Tile) -> Work:
     return _mean_blocks(node, VECTOR)
 
 
-def _mean_words_work(node: Node, tile: Tile) -> Work:
+def _mean_words_work(node: Node[Mean], tile: Tile) -> Work:
     return _mean_blocks(node, CHANNELS)
 
 
-def _mean_blocks(node: Node, size: int) -> Work:
+def _mean_blocks(node: Node[Mean], size: int) -> Work:
     """Blocks of so many channels, lines of these, and pixels in the lines."""
-    _, height, width, channels = node.inputs[0].type.nhwc
+    _, height, width, channels = node.x.type.nhwc
     blocks = -(-channels // size)
     return Work(blocks=blocks, kernel_rows=blocks * height, pixels=blocks * height * width)
 
@@ -266,14 +265,14 @@ def _differences(channels: int) -> NDArray[np.float64]:
     return found
 
 
-def softmax_work(node: Node, below: NDArray[np.float64]) -> Work:
+def softmax_work(node: Node[Softmax], below: NDArray[np.float64]) -> Work:
     """Vectors, elements, those near enough to the largest one to count, exponentials, and the products in them.
 
     The time depends on data: `below[d]` elements of a row are d less than the largest of their vector. The exponential
     of 0 is known; the others take a product for each bit of the whole quarters in their exponents.
     """
     _, _, positions, channels = node.output.type.nhwc
-    (multiplier, shift), diff_min = softmax_params(cast(Softmax, node.op), node.sig)
+    (multiplier, shift), diff_min = softmax_params(node.op, node.sig)
     found = np.arange(1, min(255, -diff_min) + 1)
     quarters = (-rescale(-found, multiplier, shift) - 1) >> (31 - _INTEGER_BITS - 2)  # whole ones, but for the last
     bits = np.array([quarter.bit_count() for quarter in quarters.tolist()])
@@ -286,13 +285,13 @@ def softmax_work(node: Node, below: NDArray[np.float64]) -> Work:
     )
 
 
-def _softmax_work(node: Node) -> Work:
+def _softmax_work(node: Node[Softmax]) -> Work:
     """That of uniform data."""
     _, _, positions, channels = node.output.type.nhwc
     return softmax_work(node, positions * _differences(channels))
 
 
-def _looked_up_work(node: Node, tile: Tile) -> Work:
+def _looked_up_work(node: Node[Softmax], tile: Tile) -> Work:
     """Vectors and their elements."""
     _, _, positions, channels = node.output.type.nhwc
     return Work(pixels=positions, outputs=positions * channels)

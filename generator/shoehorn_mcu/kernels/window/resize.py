@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Node
@@ -21,14 +19,14 @@ COARSE = 8
 """The product of two weights that are multiples of this many 1024ths fits 16 bits, as a multiple of 2^-14."""
 
 
-def _nearest(node: Node) -> dict[str, Value]:
-    _, _, in_width, channels = node.inputs[0].type.nhwc
+def _nearest(node: Node[ResizeNearest]) -> dict[str, Value]:
+    _, _, in_width, channels = node.x.type.nhwc
     out_width, size = node.output.type.nhwc[2], channels * element_bytes(node)
     return {
         "out_width": out_width,
         "pixel_bytes": size,
         "y_step": size,
-        "columns": nearest_taps(cast(ResizeNearest, node.op), in_width, out_width).astype(np.int16),
+        "columns": nearest_taps(node.op, in_width, out_width).astype(np.int16),
     }
 
 
@@ -37,9 +35,9 @@ def _weights(taps: BilinearTaps) -> Array:
     return np.where(taps.lower == taps.upper, 0, taps.weight).astype(np.int16)
 
 
-def _bilinear(node: Node) -> dict[str, Value]:
-    op = cast(ResizeBilinear, node.op)
-    _, in_height, in_width, channels = node.inputs[0].type.nhwc
+def _bilinear(node: Node[ResizeBilinear]) -> dict[str, Value]:
+    op = node.op
+    _, in_height, in_width, channels = node.x.type.nhwc
     _, out_height, out_width, _ = node.output.type.nhwc
     down = bilinear_taps(op, in_height, out_height)
     across = bilinear_taps(op, in_width, out_width)
@@ -55,8 +53,8 @@ def _bilinear(node: Node) -> dict[str, Value]:
     }
 
 
-def _nearest_work(node: Node) -> Work:
-    op, x, y = cast(ResizeNearest, node.op), node.inputs[0].type, node.output.type
+def _nearest_work(node: Node[ResizeNearest]) -> Work:
+    op, x, y = node.op, node.x.type, node.output.type
     width, size = y.nhwc[2], y.nhwc[3] * element_bytes(node)
     rows = np.array([op.rows(row, node.sig)[0][0] for row in range(y.rows)], np.int64)
     source = nearest_taps(op, x.nhwc[2], width).astype(np.int64) * size + rows[:, None] * x.row_bytes
@@ -64,11 +62,11 @@ def _nearest_work(node: Node) -> Work:
     return Work(pixels=width) + moved(to, source, size, y.rows)
 
 
-def _bilinear_work(node: Node) -> Work:
+def _bilinear_work(node: Node[ResizeBilinear]) -> Work:
     return Work(pixels=node.output.type.nhwc[2], outputs=node.output.type.row_elements)
 
 
-def _bilinear_by_words(node: Node) -> bool:
+def _bilinear_by_words(node: Node[ResizeBilinear]) -> bool:
     """Whether a pixel has CHANNELS or more, and all weights are multiples of COARSE."""
     found = _bilinear(node)
     weights = [array_of(found[f"{name}_weights"]) for name in ("row", "column")]
@@ -76,7 +74,7 @@ def _bilinear_by_words(node: Node) -> bool:
     return coarse and node.output.type.nhwc[3] >= CHANNELS
 
 
-def _bilinear_words_work(node: Node, tile: Tile) -> Work:
+def _bilinear_words_work(node: Node[ResizeBilinear], tile: Tile) -> Work:
     """Pixels, and words of channels."""
     pixels, channels = node.output.type.nhwc[2:]
     return Work(pixels=pixels, fours=pixels * -(-channels // CHANNELS))

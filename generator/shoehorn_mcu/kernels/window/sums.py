@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import numpy as np
 
@@ -17,25 +16,25 @@ from shoehorn_mcu.ops import Average, RunningMax, SumDense, SumPool
 _MOST_COLUMNS = 256  # whose sum fits 16 bits
 
 
-def columns(node: Node) -> dict[str, Value]:
+def columns(node: Node[SumPool | RunningMax]) -> dict[str, Value]:
     """Struct members of windows over a row."""
-    op, (_, _, positions, channels) = cast(SumPool | RunningMax, node.op), node.output.type.nhwc
+    op, (_, _, positions, channels) = node.op, node.output.type.nhwc
     return {"positions": positions, "channels": channels, "kernel_width": op.kernel[1], "stride": op.stride[1]}
 
 
-def _pool(node: Node) -> dict[str, Value]:
-    op = cast(SumPool, node.op)
+def _pool(node: Node[SumPool]) -> dict[str, Value]:
+    op = node.op
     return {**columns(node), "start": op.start, "narrow": int(are(DType.INT16, node.output))}
 
 
-def _most(node: Node) -> dict[str, Value]:
-    op = cast(RunningMax, node.op)
+def _most(node: Node[RunningMax]) -> dict[str, Value]:
+    op = node.op
     return {**columns(node), "y_min": op.clamp.low, "y_max": op.clamp.high}
 
 
-def columns_work(node: Node) -> Work:
+def columns_work(node: Node[SumPool | RunningMax]) -> Work:
     """Elements of the windows' columns, by fours of channels and one by one."""
-    op, (_, _, positions, channels) = cast(SumPool | RunningMax, node.op), node.output.type.nhwc
+    op, (_, _, positions, channels) = node.op, node.output.type.nhwc
     fours, rest = divmod(channels, 4)
     loops = positions * (fours + rest)
     return Work(loops=loops, pixels=positions, outputs=positions * channels) + Work(
@@ -43,26 +42,26 @@ def columns_work(node: Node) -> Work:
     )
 
 
-def _pool_by_fours(node: Node) -> bool:
-    return node.output.type.nhwc[3] % 4 == 0 and cast(SumPool, node.op).kernel[1] <= _MOST_COLUMNS
+def _pool_by_fours(node: Node[SumPool]) -> bool:
+    return node.output.type.nhwc[3] % 4 == 0 and node.op.kernel[1] <= _MOST_COLUMNS
 
 
-def sum_dense(node: Node) -> dict[str, Value]:
+def sum_dense(node: Node[SumDense]) -> dict[str, Value]:
     """Struct members of a row of inputs and outputs."""
-    return {"inputs": node.inputs[0].type.row_elements, "outputs": node.output.type.nhwc[3]}
+    return {"inputs": node.x.type.row_elements, "outputs": node.output.type.nhwc[3]}
 
 
-def by_rows(node: Node) -> dict[str, Value]:
+def by_rows(node: Node[SumDense]) -> dict[str, Value]:
     """Weights in the order [row][output][input of the row]."""
     _, weights, start = node.inputs
-    height, outputs = node.inputs[0].type.nhwc[1], node.output.type.nhwc[3]
+    height, outputs = node.x.type.nhwc[1], node.output.type.nhwc[3]
     by_row = data(weights).reshape(outputs, height, -1).transpose(1, 0, 2)
     return {"weights": np.ascontiguousarray(by_row), "start": data(start)}
 
 
-def sum_dense_work(node: Node, sums: Callable[[float, int, int], Work]) -> Work:
+def sum_dense_work(node: Node[SumDense], sums: Callable[[float, int, int], Work]) -> Work:
     """The products of a row, whose sums for so many outputs at once `sums` counts."""
-    inputs, outputs = node.inputs[0].type.row_elements, node.output.type.nhwc[3]
+    inputs, outputs = node.x.type.row_elements, node.output.type.nhwc[3]
     whole, rest = divmod(outputs, LANES)
     return sums(whole, inputs, LANES) + sums(rest, inputs, 1) + Work(outputs=outputs)
 
@@ -71,14 +70,14 @@ def _of_integers(node: Node) -> bool:
     return not are(DType.FLOAT32, node.output)
 
 
-def _average(node: Node) -> dict[str, Value]:
-    op = cast(Average, node.op)
+def _average(node: Node[Average]) -> dict[str, Value]:
+    op = node.op
     return {
         "elements": node.output.type.row_elements,
         "count": op.count,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
-        "narrow": int(are(DType.INT16, node.inputs[0])),
+        "narrow": int(are(DType.INT16, node.x)),
     }
 
 

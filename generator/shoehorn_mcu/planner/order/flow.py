@@ -250,32 +250,42 @@ class Flow:
     @cached_property
     def _fixed(self) -> dict[str, Any]:
         """The columns of flow.h that `emptied` does not change, as arrays of C."""
-        names = list(self.rows)
-        number = {name: i for i, name in enumerate(names)}
-        taps = [t for each in self.taps for t in each]
+        return _arrays(**self._of_tensors(), **self._of_ops(), **self._of_taps())
+
+    def _of_tensors(self) -> dict[str, Sequence[int]]:
+        names, never = list(self.rows), self.count + 1
+        return {
+            "row_start": _starts(self.rows.values()),
+            "born": [self.born.get(name, never) for name in names],
+            "last": [max(self.last_user[name], default=-1) for name in names],
+            "last_user": [user for name in names for user in self.last_user[name]],
+        }
+
+    def _of_ops(self) -> dict[str, Sequence[int]]:
+        number = {name: i for i, name in enumerate(self.rows)}
         tap_start = _starts(len(each) for each in self.taps)
-        places = [-1 if i is None else tap_start[op] + i for op, i in enumerate(self.in_place)]
         below = [self.row_below(op, y) for op, name in enumerate(self.writes) for y in range(self.rows[name])]
-        never = self.count + 1
-        return _arrays(
-            row_start=_starts(self.rows.values()),
-            born=[self.born.get(name, never) for name in names],
-            last=[max(self.last_user[name], default=-1) for name in names],
-            last_user=[user for name in names for user in self.last_user[name]],
-            writes=[number[name] for name in self.writes],
-            scratch_start=_starts(self.rows[name] for name in self.writes),
-            band=[runner.band for runner in self.runners],
-            in_place=places,
-            below=[-1 if row is None else row for row in below],
-            tap_start=tap_start,
-            tap_tensor=[number[t.tensor] for t in taps],
-            tap_row=_starts(len(t.highest) for t in taps),
-            highest=[row for t in taps for row in t.highest],
-            release_start=_starts(len(rows) for t in taps for rows in t.releases),
-            releases=[row for t in taps for rows in t.releases for row in rows],
-            touched_start=_starts(len(t.touched) for t in taps),
-            touched=[row for t in taps for row in t.touched],
-        )
+        return {
+            "writes": [number[name] for name in self.writes],
+            "scratch_start": _starts(self.rows[name] for name in self.writes),
+            "band": [runner.band for runner in self.runners],
+            "in_place": [-1 if i is None else tap_start[op] + i for op, i in enumerate(self.in_place)],
+            "below": [-1 if row is None else row for row in below],
+            "tap_start": tap_start,
+        }
+
+    def _of_taps(self) -> dict[str, Sequence[int]]:
+        number = {name: i for i, name in enumerate(self.rows)}
+        taps = [t for each in self.taps for t in each]
+        return {
+            "tap_tensor": [number[t.tensor] for t in taps],
+            "tap_row": _starts(len(t.highest) for t in taps),
+            "highest": [row for t in taps for row in t.highest],
+            "release_start": _starts(len(rows) for t in taps for rows in t.releases),
+            "releases": [row for t in taps for rows in t.releases for row in rows],
+            "touched_start": _starts(len(t.touched) for t in taps),
+            "touched": [row for t in taps for row in t.touched],
+        }
 
     @cached_property
     def _native(self) -> _Native:

@@ -37,6 +37,15 @@ def shortened(flow: Flow, events: Sequence[Event]) -> list[Event]:
     return shorter if replay(flow, shorter).peak <= most else list(events)
 
 
+def _behind(before: Sequence[Collection[int]]) -> list[list[int]]:
+    """By event: those that it is before."""
+    found: list[list[int]] = [[] for _ in before]
+    for i, others in enumerate(before):
+        for other in others:
+            found[other].append(i)
+    return found
+
+
 class _Links:
     """Computations, numbered in their first order, and the copies that they read; rows of inputs have later numbers.
 
@@ -69,10 +78,7 @@ class _Links:
                 self.extra[i] -= flow.saved(event.op)
         if flow.streamed:
             self._arrive([i for i, event in enumerate(events) if event.op == 0])
-        self.behind: list[list[int]] = [[] for _ in events]
-        for i, before in enumerate(self.before):
-            for other in before:
-                self.behind[other].append(i)
+        self.behind = _behind(self.before)
 
     def _number(self, copy: int) -> int:
         """The number here of a copy, whose live range counts the inputs' rows first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -260,14 +260,14 @@ def _placed(
     """Bundles, arena and bases, with the choice of in-place rows that gives the least arena, and whether it drifts."""
     best: tuple[_Layout, int, _Bases] | None = None
     low: int | None = None  # the load where rows drift, if that was not reached
-    for share in Share if any(tap is not None for tap in order.flow.in_place) else (Share.NONE,):
+    for share in _shares(order):
         made = order.overlapping if share is Share.ALL else _Layout(order, share)
         least = load(made.bundles)
         if made.drifts and best is not None:
             continue  # the first choice overlaps fewer rows and packs better
         most = below if best is None else min(best[1], below)
         another = best is not None and effort is Effort.FULL
-        if best is None or (least < most and not (another and first_fit(made.bundles) > most * _HOPELESS)):
+        if best is None or _may_be_less(made, least, most, another):
             given = Effort.LEAST if another or made.drifts else effort
             arena_bytes, bases = place(made.bundles, max(least, enough or 0), given, most)
             low = least if made.drifts else low
@@ -279,6 +279,16 @@ def _placed(
     if low is None:
         return best, False
     return _with_fewer(order, enough, low, below, best), True
+
+
+def _shares(order: RowOrder) -> Iterable[Share]:
+    """The choices of in-place rows; where no op can write in place they are all the same."""
+    return Share if any(tap is not None for tap in order.flow.in_place) else (Share.NONE,)
+
+
+def _may_be_less(layout: _Layout, least: int, most: int, fits_first: bool) -> bool:
+    """Whether an arena below `most` is likely; with `fits_first` only where first fit comes near."""
+    return least < most and not (fits_first and first_fit(layout.bundles) > most * _HOPELESS)
 
 
 def _with_fewer(

@@ -280,21 +280,35 @@ def first_fit(bundles: Sequence[Bundle]) -> int:
     return tries.fitted(tries.load, 0)[0]
 
 
+_PARTS = {Effort.LEAST: _LEAST_PART, Effort.QUICK: _QUICK_PART}
+"""By effort: the part of the whole work that is done."""
+
+
+def _first_work(full: bool, pieces: int, part: int) -> int:
+    """The work of the first tries at the wanted height."""
+    work = min(_FIRST_WORK, (_PIECE_WORK if full else _LESS_PIECE_WORK) * pieces)
+    return work if full else max(work, _FIRST_WORK // part)
+
+
+def _is_hollow(bundle: Bundle) -> bool:
+    """Whether a bundle that does not sink is no box."""
+    return not bundle.sinks and len({(piece.offset, piece.bytes) for piece in bundle.pieces}) > 1
+
+
 @lru_cache(_REMEMBERED)
 def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int) -> Placement:
     """As `place`, cached: plans with different groups may have equal orders of rows, and so equal bundles."""
     tries, settings_left = _tries(bundles), islice(_settings(), _RUNS)
     if tries.load >= below:
         return tries.fitted(wanted, 0)  # no placement is low enough
-    part = {Effort.LEAST: _LEAST_PART, Effort.QUICK: _QUICK_PART}.get(effort, 1)
+    part = _PARTS.get(effort, 1)
     best = tries.fitted(tries.load if effort is Effort.QUICK else wanted, _FIT_PAIRS // part)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
     full = effort is Effort.FULL
-    first = min(_FIRST_WORK, (_PIECE_WORK if full else _LESS_PIECE_WORK) * pieces)
-    first = first if full else max(first, _FIRST_WORK // part)
+    first = _first_work(full, pieces, part)
     if best[0] > wanted:
         best = tries.at(wanted, settings_left, first) or _pinned(bundles, wanted) or best
-    hollow = full and any(len({(p.offset, p.bytes) for p in b.pieces}) > 1 for b in bundles if not b.sinks)
+    hollow = full and any(map(_is_hollow, bundles))
     if best[0] > wanted and full and not hollow:  # else boxes take more than the bundles
         exact, least = _exact(bundles, wanted)
         best = exact if exact and exact[0] < best[0] else best

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from time import monotonic
@@ -63,6 +63,11 @@ def _greedy(
     return found
 
 
+def _flags(chosen: Sequence[int], count: int) -> Iterator[int]:
+    """Of each of `count` memories for each group: 1 where it is the chosen one."""
+    return (int(memory == own) for own in chosen for memory in range(count))
+
+
 def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence[int]) -> Assignment | None:
     """The assignment with the least waiting, and of those one in earlier memories; None where the live bytes exceed
     the memories whatever the assignment, or none was found.
@@ -80,17 +85,15 @@ def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence
     for own in where:
         model.add_exactly_one(own)
     for m, most in enumerate(room):
-        for line in alive:
-            if line.sum() > most:
-                model.add(sum(int(line[g]) * where[g][m] for g in np.flatnonzero(line)) <= most)
+        for line in alive[alive.sum(axis=1) > most]:
+            model.add(sum(int(line[g]) * where[g][m] for g in np.flatnonzero(line)) <= most)
     pairs = ((g, m) for g in range(len(groups)) for m in range(len(memories)))
     model.minimize(sum(costs[g][m] * where[g][m] for g, m in pairs))
     hint = _greedy(groups, alive, room, costs)
-    for g, m in enumerate(hint or ()):
-        for other, var in enumerate(where[g]):
-            model.add_hint(var, int(other == m))
+    for var, value in zip(chain.from_iterable(where), _flags(hint or (), len(memories)), strict=False):
+        model.add_hint(var, value)
     answer = solve(model, Limit(_EFFORT, monotonic() + _LIMIT_SECONDS))
     least = (answer.bound or 0) // scale // _PARTS
     if answer.has_answer:
-        return Assignment(tuple(next(m for m, var in enumerate(own) if answer.value(var)) for own in where), least)
+        return Assignment(tuple([answer.value(var) for var in own].index(1) for own in where), least)
     return None if hint is None or answer.infeasible else Assignment(tuple(hint), least)
