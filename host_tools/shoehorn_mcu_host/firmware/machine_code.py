@@ -8,7 +8,7 @@ STM, LDM, STR, LDR, VPUSH, VPOP, SUB and ADD of SP in T32 and A32). On other mac
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 # relocations of branches with and without link, by ELF machine (Arm AAELF, AAELF64; x86-64 psABI: PC32, PLT32)
@@ -71,31 +71,46 @@ def _arm(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int | N
             yield at, False, at + 8 + 4 * _signed(word & 0xFFFFFF, 24)
 
 
+# By how many bytes the stack grows: (mask, value) of the instruction's first half and of its second one, then its size.
+_Move = tuple[int, int, int, int, Callable[[int, int], int]]
+_THUMB_MOVES: tuple[_Move, ...] = (
+    (0xFE00, 0xB400, 0, 0, lambda half, low: 4 * (half & 0x1FF).bit_count()),  # PUSH
+    (0xFE00, 0xBC00, 0, 0, lambda half, low: -4 * (half & 0x1FF).bit_count()),  # POP
+    (0xFF80, 0xB080, 0, 0, lambda half, low: 4 * (half & 0x7F)),  # SUB SP
+    (0xFF80, 0xB000, 0, 0, lambda half, low: -4 * (half & 0x7F)),  # ADD SP
+    (0xFFFF, 0xE92D, 0, 0, lambda half, low: 4 * low.bit_count()),  # PUSH.W
+    (0xFFFF, 0xE8BD, 0, 0, lambda half, low: -4 * low.bit_count()),  # POP.W
+    (0xFFBF, 0xED2D, 0x0E00, 0x0A00, lambda half, low: 4 * (low & 0xFF)),  # VPUSH
+    (0xFFBF, 0xECBD, 0x0E00, 0x0A00, lambda half, low: -4 * (low & 0xFF)),  # VPOP
+    (0xFFFF, 0xF84D, 0x0FFF, 0x0D04, lambda half, low: 4),  # STR, pre-indexed
+    (0xFFFF, 0xF85D, 0x0FFF, 0x0B04, lambda half, low: -4),  # LDR, post-indexed
+    (0xFBEF, 0xF1AD, 0x8F00, 0x0D00, lambda half, low: _thumb_immediate(half, low)),  # SUB.W
+    (0xFBEF, 0xF10D, 0x8F00, 0x0D00, lambda half, low: -_thumb_immediate(half, low)),  # ADD.W
+    (0xFBFF, 0xF2AD, 0x8F00, 0x0D00, lambda half, low: _thumb_field(half, low)),  # SUBW
+    (0xFBFF, 0xF20D, 0x8F00, 0x0D00, lambda half, low: -_thumb_field(half, low)),  # ADDW
+)
+
+
 def _moves_thumb(data: bytes, start: int, end: int) -> Iterator[int]:
     at = start
     while at + 2 <= end:
         (half,) = struct.unpack_from("<H", data, at)
         wide = half >> 11 in (0b11101, 0b11110, 0b11111)
         low = struct.unpack_from("<H", data, at + 2)[0] if wide and at + 4 <= end else 0
-        if half & 0xFE00 in (0xB400, 0xBC00):
-            yield (4 if half & 0xFE00 == 0xB400 else -4) * (half & 0x1FF).bit_count()
-        elif half & 0xFF00 == 0xB000:
-            yield (4 if half & 0x80 else -4) * (half & 0x7F)
-        elif half in (0xE92D, 0xE8BD):
-            yield (4 if half == 0xE92D else -4) * low.bit_count()
-        elif half & 0xFFBF in (0xED2D, 0xECBD) and low & 0x0E00 == 0x0A00:
-            yield (4 if half & 0xFFBF == 0xED2D else -4) * (low & 0xFF)
-        elif half in (0xF84D, 0xF85D) and low & 0x0FFF in (0x0D04, 0x0B04):
-            yield 4 if half == 0xF84D else -4
-        elif half & 0xFBFF in (0xF1AD, 0xF2AD, 0xF10D, 0xF20D) and low & 0x8F00 == 0x0D00:
-            field = (half >> 10 & 1) << 11 | (low >> 12 & 7) << 8 | low & 0xFF
-            size = field if half & 0x0200 else _thumb_immediate(field)
-            yield size if half & 0x00A0 == 0x00A0 else -size
+        for mask, value, low_mask, low_value, size in _THUMB_MOVES:
+            if half & mask == value and low & low_mask == low_value:
+                yield size(half, low)
         at += 4 if wide else 2
 
 
-def _thumb_immediate(field: int) -> int:
+def _thumb_field(half: int, low: int) -> int:
+    """The 12 bits of an immediate of T32."""
+    return (half >> 10 & 1) << 11 | (low >> 12 & 7) << 8 | low & 0xFF
+
+
+def _thumb_immediate(half: int, low: int) -> int:
     """The constant of a modified immediate of T32 (A5.3.2)."""
+    field = _thumb_field(half, low)
     if field >> 10:
         return _rotated(0x80 | field & 0x7F, field >> 7)
     byte = field & 0xFF
