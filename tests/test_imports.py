@@ -68,7 +68,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"blocks"},
         {"order", "remat", "check", "whole_tensors"},
         {"problem", "interruptible"},
-        {"live_ranges", "memory_plan"},
+        {"effort", "live_ranges", "memory_plan"},
     ),
     "shoehorn_mcu_host": (
         {"doctor"},

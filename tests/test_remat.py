@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from shared import DATA, needs_shared
 
 from shoehorn_mcu.cli.group import main
-from shoehorn_mcu.planner.remat import retention, solver, states
+from shoehorn_mcu.planner.remat import retention, solver
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, GraphError, parse, read
 from shoehorn_mcu.planner.remat.memory import duration, peak, pruned, working_set
@@ -131,7 +131,7 @@ def test_the_search_of_larger_graphs_finds_true_bounds_and_sequences(graph: Grap
     budget = budget_of(graph, part)
     least = optimum(graph, budget)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(states, "MOST_NODES", 0)
+        patched.setattr("shoehorn_mcu.planner.remat.rematerialise.STATES_MOST_NODES", 0)
         outcome = rematerialise(graph, budget, Effort(0.2, stop=60))
 
     if outcome.status is Status.UNKNOWN:

@@ -10,6 +10,20 @@ from time import perf_counter
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.any_order import AnyOrder, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
+from shoehorn_mcu.planner.effort import (
+    CANDIDATE_FEW_ROWS,
+    CANDIDATE_GAIN,
+    CANDIDATE_LEAST_GAIN,
+    CANDIDATE_LONG,
+    CANDIDATE_LOSS,
+    CANDIDATE_MANY_ROWS,
+    CANDIDATE_PACKED,
+    CANDIDATE_QUICK_ROWS,
+    CANDIDATE_ROOM,
+    CANDIDATE_SPARED,
+    CANDIDATE_SPARED_ROWS,
+    RECOMPUTE_LITTLE,
+)
 from shoehorn_mcu.planner.memory_plan import ANY_ORDER, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
 from shoehorn_mcu.planner.order.replay import replay
@@ -19,18 +33,8 @@ from shoehorn_mcu.planner.placement.layout import Layout, lay_out
 from shoehorn_mcu.planner.placement.place import Effort
 from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
-from shoehorn_mcu.planner.recompute.search import LITTLE, extra_macs, keeping, least, tightest, work_once
+from shoehorn_mcu.planner.recompute.search import extra_macs, keeping, least, tightest, work_once
 from shoehorn_mcu.planner.searches import Searches, for_less
-
-_LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
-_LOSS = 0.015  # of the peak: what a placed order may lose before more is tried,
-_FEW_ROWS, _MANY_ROWS = 1000, 3000  # another order where there are few; where there are not many, of twice the loss
-_ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
-_GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
-_LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
-_QUICK_ROWS = 48  # of a problem in which every kind of plan is searched within a byte less than the smallest arena
-_PACKED = 8  # row orders placed in the search for the smallest arena
-_SPARED, _SPARED_ROWS = 3, 300  # smaller arenas with blocks that recompute too much until rows are kept; of few rows
 
 
 class Candidates:
@@ -98,7 +102,7 @@ class Candidates:
         yield from self._rows(capacity)
         yield from self._reordered(capacity)
         self._say("blocks in bands")
-        for partition in self._searches.within(capacity, int(LITTLE * work_once(self._flow))):
+        for partition in self._searches.within(capacity, int(RECOMPUTE_LITTLE * work_once(self._flow))):
             yield self._because(self._plan(partition), partition, capacity)
 
     def recomputing(self, capacity: int) -> Iterator[Plan]:
@@ -148,7 +152,7 @@ class Candidates:
         """As `spared`, each smaller than the one before, the first one than a plan that is known; for few rows, as it
         takes as long as a search without an allowance.
         """
-        for _ in range(_SPARED if len(self._start) < _SPARED_ROWS else 0):
+        for _ in range(CANDIDATE_SPARED if len(self._start) < CANDIDATE_SPARED_ROWS else 0):
             found = min(self.spared(plan.arena_bytes - 1), key=_arena, default=None)
             if found is None:
                 return
@@ -180,9 +184,9 @@ class Candidates:
         if not plan.cascades:
             return False
         if self._has_chains(plan):
-            return self.extra(kept) > LITTLE
+            return self.extra(kept) > RECOMPUTE_LITTLE
         bound = self._searches.least_cost(capacity) / max(1, work_once(self._flow))
-        return self.extra(plan) - bound > LITTLE
+        return self.extra(plan) - bound > RECOMPUTE_LITTLE
 
     def _has_chains(self, plan: Plan) -> bool:
         blocks = {block.name for block in self._problem.blocks}
@@ -210,7 +214,11 @@ class Candidates:
             for plan in self._reordered_apart(min(most - 1, self._gained)):
                 most = min(most, plan.arena_bytes)
                 yield self._bounded_if_above(plan)
-        if len(self._start) <= _QUICK_ROWS and self._floor < most and max(self.bound, least(self._flow)) < most:
+        if (
+            len(self._start) <= CANDIDATE_QUICK_ROWS
+            and self._floor < most
+            and max(self.bound, least(self._flow)) < most
+        ):
             for plan in self.within(most - 1):
                 yield self._bounded_if_above(plan)
         if self._may_recompute(best):
@@ -227,7 +235,7 @@ class Candidates:
     def _gained(self) -> int:
         """The highest peak, in bytes, of row orders not bound to groups that are placed for a smaller arena."""
         highest = self._searches.rows.minimax().peak
-        return int(highest * (1 - _GAIN)) if forced(self._problem) else highest - 1 + self._padding
+        return int(highest * (1 - CANDIDATE_GAIN)) if forced(self._problem) else highest - 1 + self._padding
 
     @cached_property
     def _orders_first(self) -> bool:
@@ -259,12 +267,12 @@ class Candidates:
                 plan = self._plan(self._searches.apart.minimax(), most_bytes)
                 yield plan
                 most_bytes = min(plan.arena_bytes, most_bytes)
-            if overlapping and not found.drifts and by_rows.peak < most_bytes * (1 - _LEAST_GAIN):
+            if overlapping and not found.drifts and by_rows.peak < most_bytes * (1 - CANDIDATE_LEAST_GAIN):
                 found = lay_out(self._flow, self._start, below=most_bytes)
                 yield self._laid(found, self.bound, ())
                 most_bytes = min(found.arena_bytes, most_bytes)
             first = self._searches.rows.delivered_first() if self._problem.streamed else None
-            worth = int(most_bytes * (1 - _LEAST_GAIN))
+            worth = int(most_bytes * (1 - CANDIDATE_LEAST_GAIN))
             if found.arena_bytes > self.bound and first is not None and first.peak < worth:
                 yield self._bounded(self._by_rows(first, most_bytes))
             if found.arena_bytes > self.bound and not overlapping:
@@ -283,7 +291,7 @@ class Candidates:
 
     def low(self) -> Plan:
         """A plan by rows close to the lowest one, placed quickly: to compare with a faster plan."""
-        enough = int(self._searches.rows.minimax().peak * (1 + _ROOM))
+        enough = int(self._searches.rows.minimax().peak * (1 + CANDIDATE_ROOM))
         found = lay_out(self._flow, self._start, enough=enough, effort=Effort.QUICK)
         return self.bounded_by_rows(self._laid(found, self._bound_by_rows, ()))
 
@@ -314,7 +322,9 @@ class Candidates:
         """
         for search in searches:
             partitions, _ = search.lowest()
-            for partition in [each for each in partitions if any(group.composites for group in each.groups)][:_PACKED]:
+            for partition in [each for each in partitions if any(group.composites for group in each.groups)][
+                :CANDIDATE_PACKED
+            ]:
                 if partition.peak >= most_bytes:
                     break
                 plan = self._plan(partition, most_bytes)
@@ -361,9 +371,9 @@ class Candidates:
             yield plan
             most_bytes = min(most_bytes, plan.arena_bytes - 1)
             rows = len(self._start)
-            may_lose = _LOSS if rows < _FEW_ROWS and orders.apart is not None else 2 * _LOSS
+            may_lose = CANDIDATE_LOSS if rows < CANDIDATE_FEW_ROWS and orders.apart is not None else 2 * CANDIDATE_LOSS
             loses = plan.arena_bytes > orders.peak * (1 + may_lose)
-            other = orders.another() if loses and rows < _MANY_ROWS else None
+            other = orders.another() if loses and rows < CANDIDATE_MANY_ROWS else None
             if other is not None and orders.peak_of(other) <= most_bytes:
                 yield (plan := self._ordered(other, below=most_bytes + 1))
                 most_bytes = min(most_bytes, plan.arena_bytes - 1)
@@ -375,7 +385,9 @@ class Candidates:
             flow, events = self._any_order.apart
             peak = replay(flow, events).peak
             if peak <= most_bytes:
-                effort = Effort.FULL if peak < max(self._any_order.peak, most_bytes * (1 - _LOSS)) else Effort.LEAST
+                effort = (
+                    Effort.FULL if peak < max(self._any_order.peak, most_bytes * (1 - CANDIDATE_LOSS)) else Effort.LEAST
+                )
                 layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
                 yield self._laid(layout, least(self._flow), (), ANY_ORDER)
 
@@ -438,5 +450,7 @@ def _long_skips(problem: Problem) -> bool:
     """Whether a tensor is read long after it was written, so that recomputing it may pay."""
     written = {problem.root(op.writes): i for i, op in enumerate(problem.ops)}
     return any(
-        i - written.get(problem.root(read.tensor), i) > _LONG for i, op in enumerate(problem.ops) for read in op.reads
+        i - written.get(problem.root(read.tensor), i) > CANDIDATE_LONG
+        for i, op in enumerate(problem.ops)
+        for read in op.reads
     )

@@ -20,33 +20,37 @@ from itertools import count, islice, pairwise, product
 from operator import itemgetter
 
 from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.planner.effort import (
+    PLACE_FAR,
+    PLACE_FIRST_WORK,
+    PLACE_FIT_PAIRS,
+    PLACE_FIT_ROUNDS,
+    PLACE_LEAST_PART,
+    PLACE_LESS_PIECE_WORK,
+    PLACE_LOWERING_TRIES,
+    PLACE_LOWERING_WORK,
+    PLACE_MOST_BOXES,
+    PLACE_NARROW,
+    PLACE_NOISES,
+    PLACE_PAIR_WORK,
+    PLACE_PIECE_LOWERING_WORK,
+    PLACE_PIECE_WORK,
+    PLACE_PINNED_RUNS,
+    PLACE_POWERS,
+    PLACE_QUICK_PART,
+    PLACE_RUNS,
+    PLACE_SEARCH,
+    PLACE_SOME_WORK,
+    PLACE_STEEP,
+    PLACE_WIDE,
+    PLACE_WORK,
+)
 from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, allocate
 from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, Profile, load, profile
 from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
 from shoehorn_mcu.planner.problem import ALIGNMENT, NEVER, aligned
 
-_FIT_PAIRS = 500_000_000  # pairs of pieces, some 1/32 of which first fit compares; about a second
-_FIT_ROUNDS = 30  # for each first order
-_FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about half a second
-_WORK = 800_000_000  # of the sweep at the height wanted, before and after it; about 6 s
-_PIECE_WORK, _PAIR_WORK = 75_000, 75  # where there are few: of the first for each piece, of all for each pair of them
-_FAR = 1.08  # of the height wanted: where the best placement is above it, few pieces have all of the first, too
-_SOME_WORK = _WORK // 6  # of the sweep at the height wanted after it, where many orders are to be placed
-_RUNS = 400  # of the sweep at the height wanted, at most
-_PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
-_LOWERING_WORK = 100_000_000  # of the sweep above it
-_PIECE_LOWERING_WORK = 200_000  # the same for each piece, where there are few
-_LESS_PIECE_WORK = 20_000  # of the first for each piece where there are many, with less effort
-_LEAST_PART = 8  # of these and of the pairs, with the least effort
-_QUICK_PART = 4  # the same for Effort.QUICK
-_LOWERING_TRIES = 28  # runs at each height above it
-_SEARCH = 3.0  # effort of allocate's search, about seconds
-_MOST_BOXES = 200  # that it gets; of more, on no model here did it find what the sweeps had not
 _REMEMBERED = 16  # placements
-_NARROW, _WIDE = (32, 128), (512, 1024, 2048, 128)
-_POWERS = (0, 1, 3, 8)  # from an end
-_STEEP = (8, 20, 60, 200)  # from the peak
-_NOISES = (0.05, 0.1, 0.3)
 
 Placement = tuple[int, dict[Hashable, int]]
 """The height and the base of each bundle, by name."""
@@ -60,7 +64,7 @@ def _keys(bundles: Sequence[Bundle], crowd: Profile) -> Iterator[list[tuple[int,
     yield [(-b.bytes * (b.last - b.first + 1), b.first) for b in bundles]
 
 
-def _settings(widths: Sequence[int] = _NARROW) -> Iterator[SweepSettings]:
+def _settings(widths: Sequence[int] = PLACE_NARROW) -> Iterator[SweepSettings]:
     """How the sweep is run, one after the other without end; always the same ones.
 
     Runs that begin at the fullest moment end soon where they fail, so there are more of them. Wide beams have noise:
@@ -68,15 +72,18 @@ def _settings(widths: Sequence[int] = _NARROW) -> Iterator[SweepSettings]:
     """
     ends = (Start.FIRST, Start.LAST)
     for width in widths:
-        yield from (SweepSettings(width, start, power) for start, power in product(ends, _POWERS))
-        yield from (SweepSettings(width, Start.FULLEST, power, front) for front, power in product(Front, _STEEP))
+        yield from (SweepSettings(width, start, power) for start, power in product(ends, PLACE_POWERS))
+        yield from (SweepSettings(width, Start.FULLEST, power, front) for front, power in product(Front, PLACE_STEEP))
     for seed in count():
-        width = _WIDE[seed % len(_WIDE)]
-        for noise in _NOISES:
-            rest = product(Front, _STEEP)
+        width = PLACE_WIDE[seed % len(PLACE_WIDE)]
+        for noise in PLACE_NOISES:
+            rest = product(Front, PLACE_STEEP)
             yield from (SweepSettings(width, Start.FULLEST, power, front, noise, seed) for front, power in rest)
-        power = _POWERS[seed % len(_POWERS)]
-        yield from (SweepSettings(width, start, power, noise=_NOISES[seed % len(_NOISES)], seed=seed) for start in ends)
+        power = PLACE_POWERS[seed % len(PLACE_POWERS)]
+        yield from (
+            SweepSettings(width, start, power, noise=PLACE_NOISES[seed % len(PLACE_NOISES)], seed=seed)
+            for start in ends
+        )
 
 
 def _placement(bundles: Sequence[Bundle], bases: Mapping[Hashable, int]) -> Placement:
@@ -101,7 +108,7 @@ class _Tries:
     def fitted(self, wanted: int, pairs: int) -> Placement:
         """The best of some rounds of first fit, in which about so many pairs of pieces meet."""
         n = sum(len(bundle.pieces) for bundle in self._bundles)
-        rounds = max(1, min(_FIT_ROUNDS, pairs // (n * n)))
+        rounds = max(1, min(PLACE_FIT_ROUNDS, pairs // (n * n)))
         if (wanted, rounds) not in self._fitted:
             self._fitted[wanted, rounds] = self._best_fit(wanted, rounds)
         return self._fitted[wanted, rounds]
@@ -182,11 +189,11 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
     boxes = [_boxed(i, b) for i, b in enumerate(bundles) if b is not sinking]
     ceiling = tuple(_ceiling(sinking)) if sinking else ()
     height = aligned(wanted)
-    if len(boxes) > _MOST_BOXES or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
+    if len(boxes) > PLACE_MOST_BOXES or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
         return None, 0
-    result = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
+    result = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=PLACE_SEARCH)
     if result.status is Status.INFEASIBLE:
-        result = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
+        result = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=PLACE_SEARCH)
     if result.height is None:
         return None, result.bound
     top = {} if sinking is None else {sinking.name: result.height - aligned(sinking.bytes)}
@@ -209,7 +216,7 @@ def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
         base = (wanted - size - living) // ALIGNMENT * ALIGNMENT
         if 0 <= base <= wanted - input_.bytes:
             placement = _Tries([_held(b, base, wanted) if b is input_ else b for b in bundles]).at(
-                wanted, islice(_settings(), _PINNED_RUNS), _FIRST_WORK
+                wanted, islice(_settings(), PLACE_PINNED_RUNS), PLACE_FIRST_WORK
             )
             if placement is not None:
                 return _placement(bundles, {**placement[1], input_.name: base})
@@ -231,13 +238,13 @@ def _lower(tries: _Tries, wanted: int, best: Placement, work: int, below: int) -
     while min(best[0], below) - low > ALIGNMENT and work > 0:
         height = (low + min(best[0], below)) // 2
         before = tries.work
-        placement = tries.at(height, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work)
+        placement = tries.at(height, islice(_settings(PLACE_NARROW[1:]), PLACE_LOWERING_TRIES), work)
         work -= tries.work - before
         low = low if placement else height
         best = placement or best
     last = tries.height_below(below)
     if best[0] > last > low:  # less than a word remains
-        best = tries.at(last, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work) or best
+        best = tries.at(last, islice(_settings(PLACE_NARROW[1:]), PLACE_LOWERING_TRIES), work) or best
     return best
 
 
@@ -280,14 +287,14 @@ def first_fit(bundles: Sequence[Bundle]) -> int:
     return tries.fitted(tries.load, 0)[0]
 
 
-_PARTS = {Effort.LEAST: _LEAST_PART, Effort.QUICK: _QUICK_PART}
+_PARTS = {Effort.LEAST: PLACE_LEAST_PART, Effort.QUICK: PLACE_QUICK_PART}
 """By effort: the part of the whole work that is done."""
 
 
 def _first_work(full: bool, pieces: int, part: int) -> int:
     """The work of the first tries at the wanted height."""
-    work = min(_FIRST_WORK, (_PIECE_WORK if full else _LESS_PIECE_WORK) * pieces)
-    return work if full else max(work, _FIRST_WORK // part)
+    work = min(PLACE_FIRST_WORK, (PLACE_PIECE_WORK if full else PLACE_LESS_PIECE_WORK) * pieces)
+    return work if full else max(work, PLACE_FIRST_WORK // part)
 
 
 def _is_hollow(bundle: Bundle) -> bool:
@@ -298,11 +305,11 @@ def _is_hollow(bundle: Bundle) -> bool:
 @lru_cache(_REMEMBERED)
 def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int) -> Placement:
     """As `place`, cached: plans with different groups may have equal orders of rows, and so equal bundles."""
-    tries, settings_left = _tries(bundles), islice(_settings(), _RUNS)
+    tries, settings_left = _tries(bundles), islice(_settings(), PLACE_RUNS)
     if tries.load >= below:
         return tries.fitted(wanted, 0)  # no placement is low enough
     part = _PARTS.get(effort, 1)
-    best = tries.fitted(tries.load if effort is Effort.QUICK else wanted, _FIT_PAIRS // part)
+    best = tries.fitted(tries.load if effort is Effort.QUICK else wanted, PLACE_FIT_PAIRS // part)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
     full = effort is Effort.FULL
     first = _first_work(full, pieces, part)
@@ -315,10 +322,14 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     most = effort not in (Effort.LEAST, Effort.QUICK)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
-        some = _FIRST_WORK if best[0] > wanted * _FAR else 0
-        work = max(some, min(_WORK // 2 if hollow else _WORK, _PAIR_WORK * pieces**2)) - first if full else _SOME_WORK
+        some = PLACE_FIRST_WORK if best[0] > wanted * PLACE_FAR else 0
+        work = (
+            max(some, min(PLACE_WORK // 2 if hollow else PLACE_WORK, PLACE_PAIR_WORK * pieces**2)) - first
+            if full
+            else PLACE_SOME_WORK
+        )
         best = tries.at(wanted, settings_left, work) or best
-    lowering = min(_LOWERING_WORK, _PIECE_LOWERING_WORK * pieces) if full else _LOWERING_WORK // part
+    lowering = min(PLACE_LOWERING_WORK, PLACE_PIECE_LOWERING_WORK * pieces) if full else PLACE_LOWERING_WORK // part
     return _lower(tries, wanted, best, lowering, below)
 
 

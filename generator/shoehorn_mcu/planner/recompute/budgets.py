@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from shoehorn_mcu.planner.effort import (
+    BUDGET_DESCENT_SHARE,
+    BUDGET_DESCENTS,
+    BUDGET_FAILURES,
+    BUDGET_FEW_SHARE,
+    BUDGET_FINER,
+    BUDGET_FINER_SHARE,
+    BUDGET_FIRST_CUT,
+    BUDGET_GROWTH,
+    BUDGET_LEAST_SECONDS,
+    BUDGET_MISSES,
+    BUDGET_MOST_SECONDS,
+    BUDGET_PATIENCE,
+    BUDGET_ROWS_PER_SECOND,
+    BUDGET_SPARE,
+    REMAT_MOST_NODES,
+)
 from shoehorn_mcu.planner.memory_plan import Plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute.search import Order, between, extra_macs, least, nearer
-from shoehorn_mcu.planner.remat.outcome import MOST_NODES, Effort
-
-_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # effort for one order of rows
-_PATIENCE = 20  # wall-clock limit as a multiple of the effort: so the effort decides on any machine
-_SPARE = (0.0, 0.03, 0.06, 0.1, 0.15)  # of the capacity: left free for packing losses, tried in turn
-_FINER, _FINER_SHARE = 2, 0.6  # budgets tried after the first order that packs, and the effort for each
-_DESCENTS = 8  # budgets tried for the smallest arena
-_DESCENT_SHARE, _FEW_SHARE = 0.6, 0.4  # the effort for each; for few rows less, because CP-SAT adds to it
-_FAILURES, _MISSES = 3, 5  # consecutive failed budgets that end the search: for a capacity, for the smallest arena
-_FIRST_CUT, _GROWTH = 0.1, 1.5  # first reduction as part of the peak, and its growth until a budget is too low
+from shoehorn_mcu.planner.remat.outcome import Effort
 
 
 class Budgets:
@@ -40,8 +48,8 @@ class Budgets:
     def effort(self, share: float = 1) -> Effort:
         """The search effort for one order of rows; it grows with the number of rows."""
         rows = sum(self._flow.rows.values())
-        seconds = share * min(_MOST_SECONDS, max(_LEAST_SECONDS, rows / _ROWS_PER_SECOND))
-        return Effort(seconds, seconds * _PATIENCE)
+        seconds = share * min(BUDGET_MOST_SECONDS, max(BUDGET_LEAST_SECONDS, rows / BUDGET_ROWS_PER_SECOND))
+        return Effort(seconds, seconds * BUDGET_PATIENCE)
 
     def for_capacity(self, capacity: int) -> Iterator[Plan]:
         """Plans for falling budgets until one fits, then plans that fit with less work each.
@@ -49,12 +57,12 @@ class Budgets:
         A search may miss what one for a lower budget finds, so a few failures do not end it.
         """
         now, loose, failed = self._start, None, 0
-        for part in _SPARE:
+        for part in BUDGET_SPARE:
             budget = int(capacity * (1 - part))
             order = self._nearer(now, budget, self.effort())
             if order is None:
                 failed += 1
-                if failed == _FAILURES:
+                if failed == BUDGET_FAILURES:
                     return
                 continue
             plan = self._place(order.events, capacity, order.reason)
@@ -68,8 +76,8 @@ class Budgets:
     def _further(self, packed: Order, capacity: int) -> Iterator[Plan]:
         """Plans with less work than an order that packs, from searches below its budget, which may be cheaper."""
         now, least_work = packed.events, packed.work
-        for part in _SPARE[1 : 1 + _FINER]:
-            order = self._nearer(now, int(capacity * (1 - part)), self.effort(_FINER_SHARE))
+        for part in BUDGET_SPARE[1 : 1 + BUDGET_FINER]:
+            order = self._nearer(now, int(capacity * (1 - part)), self.effort(BUDGET_FINER_SHARE))
             if order is None:
                 return
             if order.work < least_work:
@@ -80,10 +88,10 @@ class Budgets:
 
     def _between(self, loose: Order, packed: Order, capacity: int) -> Iterator[Plan]:
         """Plans with less work than `packed`, from budgets halfway between it and `loose`, which does not pack."""
-        for _ in range(_FINER):
+        for _ in range(BUDGET_FINER):
             budget = (loose.peak + packed.peak) // 2
             self._say(f"recomputing rows within {budget:,} bytes")
-            order = between(self._flow, loose, packed, budget, self.effort(_FINER_SHARE))
+            order = between(self._flow, loose, packed, budget, self.effort(BUDGET_FINER_SHARE))
             if order is packed or not self._allowed(order):
                 return
             plan = self._place(order.events, capacity, order.reason)
@@ -99,22 +107,22 @@ class Budgets:
         The budget falls by growing steps until one fails, then halves the distance to the highest failed budget, as
         long as an order of `wanted` bytes may be found.
         """
-        now, cut, low = start, _FIRST_CUT, least(self._flow) - 1
+        now, cut, low = start, BUDGET_FIRST_CUT, least(self._flow) - 1
         failed, halving = 0, False
-        few = sum(self._flow.rows.values()) <= MOST_NODES
-        for _ in range(_DESCENTS):
+        few = sum(self._flow.rows.values()) <= REMAT_MOST_NODES
+        for _ in range(BUDGET_DESCENTS):
             budget = (low + peak) // 2 if halving else max(int(peak * (1 - cut)), (low + peak) // 2)
             if budget <= low or 0 < wanted <= low:
                 return
-            order = self._nearer(now, budget, self.effort(_FEW_SHARE if few else _DESCENT_SHARE))
+            order = self._nearer(now, budget, self.effort(BUDGET_FEW_SHARE if few else BUDGET_DESCENT_SHARE))
             failed = 0 if order is not None else failed + 1
-            if failed == _MISSES:
+            if failed == BUDGET_MISSES:
                 return
             if order is None or order.peak > budget:
                 low, halving = budget, True
             if order is not None:
                 yield self._place(order.events, order.peak, order.reason)
-                now, peak, cut = order.events, order.peak, cut * _GROWTH
+                now, peak, cut = order.events, order.peak, cut * BUDGET_GROWTH
 
     def _nearer(self, start: Sequence[Event], budget: int, effort: Effort) -> Order | None:
         """An order with recomputed rows within the allowance whose peak is within the budget or nearer to it."""

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shoehorn_mcu.planner.effort import CLONE_MOST, CLONE_MOST_EXTRA_WORK
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import pruned, replay
 from shoehorn_mcu.planner.partition.search import PartitionSearch
 from shoehorn_mcu.planner.problem import OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.recompute.retrace import Retrace, retraces
-
-_MOST = 8  # retraces in one problem
-_MOST_EXTRA_WORK = 0.5  # of all clones together, relative to the work of the first order
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,8 @@ def lowest(problem: Problem, start: Sequence[Event], budget: int, tries: int) ->
     now = Cloned(problem, tuple(range(len(problem.ops))))
     best = list(start)
     replayed = replay(flow, best)
-    most_work = replayed.work * (1 + _MOST_EXTRA_WORK)
-    for count in range(1, _MOST + 1):
+    most_work = replayed.work * (1 + CLONE_MOST_EXTRA_WORK)
+    for count in range(1, CLONE_MOST + 1):
         best_offer: tuple[float, list[Event], Cloned] | None = None
         offers = list(retraces(Flow(now.problem)))[: max(0, tries)] if replayed.peak > budget else []
         tries -= len(offers)

@@ -12,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from shoehorn_mcu.planner.effort import HALO_HIGHEST, HALO_LONGEST, HALO_NEAR
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import needed
 from shoehorn_mcu.planner.partition.space import Choice, Group, least_path
-
-_LONGEST = 20  # ops of a group with halos
-_NEAR = 0.1  # of the budget: how far above it an order may be, as a start for the search
-_HIGHEST = 2.0  # of the budget: the highest peak of a group whose halos are tried
 
 Halos = Mapping[int, int]  # by op: the rows of its output that its reader leaves
 
@@ -84,11 +81,11 @@ class _Groups:
         if peak <= self._budget:
             return Choice(0), {}
         offers = list(self._offers(start, end))
-        if not offers or end - start > _LONGEST or peak > self._budget * _HIGHEST:
+        if not offers or end - start > HALO_LONGEST or peak > self._budget * HALO_HIGHEST:
             return None, {}
         plain = self._plain(start, end)
         halos, cost = self._greedy(Group(start, end), plain, offers)
-        if cost.peak > self._budget * (1 + _NEAR):
+        if cost.peak > self._budget * (1 + HALO_NEAR):
             return None, {}
         return Choice(cost.over * self._once + cost.work - _work(self._flow, plain)), halos
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shoehorn_mcu.planner.effort import NEAR_OFFERS, NEAR_SHARE, NEAR_WINDOW, NEAR_WINDOW_SHARE
 from shoehorn_mcu.planner.remat import slots
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration
 from shoehorn_mcu.planner.remat.outcome import Limit
-
-_OFFERS = ((8, 1), (30, 1))  # slots since an input was last used before it may be recomputed, and how often
-_SHARE = 0.4  # of the remaining limit: for one model
-_WINDOW = 400  # steps that one model may change
-_WINDOW_SHARE = 0.1  # of the whole limit: for one window
 
 
 @dataclass(frozen=True)
@@ -28,9 +24,9 @@ def retained(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, l
     """A sequence within the budget that is no longer than the given one; each improvement restarts the offers."""
     best, least = tuple(sequence), None
     at = 0
-    while at < len(_OFFERS) and not limit.reached:
-        places, steps = slots.offered(graph, terms, best, *_OFFERS[at])
-        with limit.part(limit.deterministic * _SHARE) as part:
+    while at < len(NEAR_OFFERS) and not limit.reached:
+        places, steps = slots.offered(graph, terms, best, *NEAR_OFFERS[at])
+        with limit.part(limit.deterministic * NEAR_SHARE) as part:
             found = slots.solve(graph, places, budget, part, terms, steps)
         if at == 0:
             least = found.bound if found.bound < LIMIT else None
@@ -47,12 +43,12 @@ def windowed(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, l
     Runs and kept outputs are chosen anew in one window of steps after the other, wherever a node is recomputed.
     """
     best = tuple(sequence)
-    most = limit.deterministic * _WINDOW_SHARE
+    most = limit.deterministic * NEAR_WINDOW_SHARE
     start = 0
     while not limit.reached and (again := _repeat(best, start)) is not None:
-        start = max(start, again - _WINDOW // 2)
-        best = _in_window(graph, terms, best, range(start, start + _WINDOW), budget, limit, most) or best
-        start += _WINDOW
+        start = max(start, again - NEAR_WINDOW // 2)
+        best = _in_window(graph, terms, best, range(start, start + NEAR_WINDOW), budget, limit, most) or best
+        start += NEAR_WINDOW
     return best
 
 
@@ -70,7 +66,7 @@ def _in_window(
     graph: Graph, terms: Terms, sequence: tuple[int, ...], window: range, budget: int, limit: Limit, most: float
 ) -> tuple[int, ...] | None:
     """A shorter sequence that differs in this window only, or None."""
-    places, steps = slots.offered(graph, terms, sequence, *_OFFERS[0], window)
+    places, steps = slots.offered(graph, terms, sequence, *NEAR_OFFERS[0], window)
     free = range(steps[window.start], steps[min(window.stop, len(steps)) - 1] + 1)
     with limit.part(most) as part:
         found = slots.solve(graph, places, budget, part, terms, steps, free=free).sequence

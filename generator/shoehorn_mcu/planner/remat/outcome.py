@@ -10,8 +10,6 @@ from time import monotonic
 
 from shoehorn_mcu.base.errors import ShoehornError
 
-MOST_NODES = 1000  # of a graph that is given to CP-SAT in one model
-
 
 class Status(Enum):
     """How far an answer is proven."""

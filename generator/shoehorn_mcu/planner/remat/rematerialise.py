@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from time import monotonic
 
+from shoehorn_mcu.planner.effort import (
+    REMAT_BOUND_SHARE,
+    REMAT_COPIES,
+    REMAT_FIRST_PATIENCE,
+    REMAT_FIXED_SHARE,
+    REMAT_PATIENCE,
+    REMAT_SEARCH_SHARE,
+    REMAT_SMALL,
+    REMAT_WORK_PER_SECOND,
+    STATES_MOST_NODES,
+)
 from shoehorn_mcu.planner.remat import retention, staged, states
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, quoted
 from shoehorn_mcu.planner.remat.memory import duration, peak, working_set
 from shoehorn_mcu.planner.remat.milestones import Milestones
 from shoehorn_mcu.planner.remat.outcome import Effort, Limit, Outcome, SequenceFault, Status
-from shoehorn_mcu.planner.remat.search import ANNEAL, COPIES, ORDER, QUICK, WORK_PER_SECOND, Search, library
-
-_SEARCH_SHARE = 0.5  # of the seconds: for the local search, as work
-_BOUND_SHARE = 0.05  # of the seconds: for CP-SAT at each bound, as deterministic time
-_FIXED_SHARE = 0.6  # of the seconds: for CP-SAT in a fixed order, as deterministic time
-_FIRST_PATIENCE = 1  # consecutive milestones that may fail to raise the bound before any sequence is known
-_PATIENCE = 4  # the same, before the anneals
-_SMALL = 24  # nodes up to which CP-SAT finally solves the full model
+from shoehorn_mcu.planner.remat.search import ANNEAL, ORDER, QUICK, Search, library
 
 
 def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Outcome:
@@ -34,7 +38,7 @@ def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Ou
         return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
     if peak(graph, graph.order) <= budget:
         return _checked(graph, budget, graph.order, sum(graph.durations), "the given order fits")
-    if len(graph.names) > states.MOST_NODES:
+    if len(graph.names) > STATES_MOST_NODES:
         return _Solve(graph, budget, effort).outcome()
     sequence = states.shortest(graph, budget)
     if sequence is None:
@@ -50,7 +54,7 @@ def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> O
     effort = effort or Effort()
     if refusal := _too_tight(graph, budget):
         return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
-    limit = Limit(effort.seconds * _FIXED_SHARE, monotonic() + effort.patience)
+    limit = Limit(effort.seconds * REMAT_FIXED_SHARE, monotonic() + effort.patience)
     found = staged.solve(graph, budget, (2,) * len(graph.names), limit)
     reason = (
         "interrupted"
@@ -72,7 +76,7 @@ class _Solve:
         self._graph, self._budget, self._effort = graph, budget, effort
         self._bound = sum(graph.durations)
         self._late = False
-        work = int(effort.seconds * _SEARCH_SHARE * WORK_PER_SECOND)
+        work = int(effort.seconds * REMAT_SEARCH_SHARE * REMAT_WORK_PER_SECOND)
         library()  # compiles, the first time
         self._end = monotonic() + effort.patience
         self._search = Search(graph, budget, work, self._more)
@@ -97,9 +101,9 @@ class _Solve:
         self._search.run(ORDER, self._bound)
         if self._proven:
             return
-        self._raise_bound(_FIRST_PATIENCE)
+        self._raise_bound(REMAT_FIRST_PATIENCE)
         self._search.run(QUICK, self._bound)
-        self._raise_bound(_PATIENCE)
+        self._raise_bound(REMAT_PATIENCE)
         for phase in ANNEAL:
             if self._proven:
                 return
@@ -120,7 +124,7 @@ class _Solve:
 
     def _end_what_is_small(self) -> None:
         """Solves the full model of a small graph, which may prove more than the relaxation's bound."""
-        if self._proven or len(self._graph.names) > _SMALL:
+        if self._proven or len(self._graph.names) > REMAT_SMALL:
             return
         copies, all_there_are = _copies(self._graph, self._search)
         options = retention.Options(copies)
@@ -135,7 +139,7 @@ class _Solve:
         return self._search.best is not None and self._search.duration <= self._bound
 
     def _limit(self) -> Limit:
-        return Limit(self._effort.seconds * _BOUND_SHARE, self._end)
+        return Limit(self._effort.seconds * REMAT_BOUND_SHARE, self._end)
 
     def _more(self) -> bool:
         self._late = self._late or monotonic() > self._end
@@ -150,8 +154,8 @@ def _copies(graph: Graph, search: Search) -> tuple[tuple[int, ...], bool]:
     if search.best is None:
         return (2,) * len(graph.names), False
     spare = search.duration - sum(graph.durations) - 1
-    copies = [1 + spare // d if d else COPIES + 1 for d in graph.durations]
-    return tuple(min(c, COPIES) for c in copies), max(copies) <= COPIES
+    copies = [1 + spare // d if d else REMAT_COPIES + 1 for d in graph.durations]
+    return tuple(min(c, REMAT_COPIES) for c in copies), max(copies) <= REMAT_COPIES
 
 
 def _too_tight(graph: Graph, budget: int) -> str | None:

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import pruned
 
-MOST_NODES = 9  # each has not run, is held, or is not: at most 3^9 = 19,683 states
-
 
 class _State(NamedTuple):
     """Sets of nodes, a bit each."""

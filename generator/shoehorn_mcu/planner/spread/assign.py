@@ -10,13 +10,9 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu.planner.effort import ASSIGN_COMPARED, ASSIGN_EFFORT, ASSIGN_LIMIT_SECONDS, ASSIGN_PARTS
 from shoehorn_mcu.planner.memory_plan import Memory
 from shoehorn_mcu.planner.spread.places import Group
-
-_EFFORT = 4.0  # of CP-SAT for one assignment, in its own count of time
-_LIMIT_SECONDS = 60.0  # the last stop of one
-_PARTS = 100  # of a cycle, in which CP-SAT counts
-_COMPARED = 600  # moments up to which those are left out at which nothing is alive that is not at another one
 
 
 def _alive(groups: Sequence[Group]) -> NDArray[np.int64]:
@@ -29,7 +25,7 @@ def _alive(groups: Sequence[Group]) -> NDArray[np.int64]:
             found[place[piece.first], number] += piece.bytes
             found[int(np.searchsorted(starts, piece.last, "right")), number] -= piece.bytes
     lines = np.unique(found.cumsum(axis=0)[:-1], axis=0)
-    if len(lines) > _COMPARED:
+    if len(lines) > ASSIGN_COMPARED:
         return lines
     below = (lines[:, None, :] <= lines[None, :, :]).all(axis=2)
     kept: NDArray[np.int64] = lines[below.sum(axis=1) == 1]  # each is below itself
@@ -79,7 +75,7 @@ def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence
 
     alive = _alive(groups)
     scale = len(groups) * len(memories) + 1  # any waiting outweighs every preference of earlier memories
-    costs = [[int(g.waits(memory) * _PARTS) * scale + m for m, memory in enumerate(memories)] for g in groups]
+    costs = [[int(g.waits(memory) * ASSIGN_PARTS) * scale + m for m, memory in enumerate(memories)] for g in groups]
     model = cp_model.CpModel()
     where = [[model.new_bool_var("") for _ in memories] for _ in groups]
     for own in where:
@@ -92,8 +88,8 @@ def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence
     hint = _greedy(groups, alive, room, costs)
     for var, value in zip(chain.from_iterable(where), _flags(hint or (), len(memories)), strict=False):
         model.add_hint(var, value)
-    answer = solve(model, Limit(_EFFORT, monotonic() + _LIMIT_SECONDS))
-    least = (answer.bound or 0) // scale // _PARTS
+    answer = solve(model, Limit(ASSIGN_EFFORT, monotonic() + ASSIGN_LIMIT_SECONDS))
+    least = (answer.bound or 0) // scale // ASSIGN_PARTS
     if answer.has_answer:
         return Assignment(tuple([answer.value(var) for var in own].index(1) for own in where), least)
     return None if hint is None or answer.infeasible else Assignment(tuple(hint), least)

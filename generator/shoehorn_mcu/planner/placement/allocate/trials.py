@@ -7,19 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from shoehorn_mcu.planner.effort import (
+    ALLOCATE_FEWEST_NODES,
+    ALLOCATE_LONG,
+    ALLOCATE_LONG_SHARE,
+    ALLOCATE_NOISES,
+    ALLOCATE_SEARCHED,
+    ALLOCATE_SHORT,
+)
 from shoehorn_mcu.planner.placement.allocate.native import BranchWeights, Sections
 from shoehorn_mcu.planner.placement.allocate.problem import Buffer
 
 # Most instances fall to some short search or to none; only a long one can prove that there is nothing to be found.
-_FEWEST_NODES = 500
-_SHORT = 2  # nodes of a short search, per buffer
-_LONG = 8  # nodes of the first long search, per buffer; each next one has twice as many
-_LONG_SHARE = 4  # one in this many nodes goes to long searches
 _SEED = 1  # any will do; equal inputs must give equal offsets
-_NOISES = (0.02, 0.1, 0.3)  # how far a buffer's rank moves at random, as a share of all ranks
 _LEAVES, _SLACKS, _LEVELS = (0, 1, 2, 3, 4), (1, 2, 5, 5, 5, 10, 20), (0, 1, 3)  # what BranchWeights is drawn from
 _FIRST_WEIGHTS = BranchWeights(3, 5, 1)
-_SEARCHED = 3  # orders that searches take; greedy placement takes all
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,17 @@ class Trial:
 def trials(given: Orders) -> Iterator[Trial]:
     """An endless sequence of searches, the same in each run."""
     chance, spent, noise, weights = random.Random(_SEED), 0, 0.0, _FIRST_WEIGHTS
-    short, long = max(_FEWEST_NODES, _SHORT * given.n), max(_FEWEST_NODES, _LONG * given.n)
+    short, long = (
+        max(ALLOCATE_FEWEST_NODES, ALLOCATE_SHORT * given.n),
+        max(ALLOCATE_FEWEST_NODES, ALLOCATE_LONG * given.n),
+    )
     for turn in count():
-        is_long = spent >= _LONG_SHARE * long
+        is_long = spent >= ALLOCATE_LONG_SHARE * long
         nodes = long if is_long else short
-        yield Trial(given.rank(turn % _SEARCHED, noise, chance), weights, nodes)
+        yield Trial(given.rank(turn % ALLOCATE_SEARCHED, noise, chance), weights, nodes)
         spent += nodes
         if is_long:
             spent, long = 0, 2 * long
-        if turn + 1 >= _SEARCHED:
-            noise = chance.choice(_NOISES)
+        if turn + 1 >= ALLOCATE_SEARCHED:
+            noise = chance.choice(ALLOCATE_NOISES)
             weights = BranchWeights(chance.choice(_LEAVES), chance.choice(_SLACKS), chance.choice(_LEVELS))
