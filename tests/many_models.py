@@ -5,10 +5,13 @@ The program reads a model's number and its inputs, runs it and writes the output
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
 import os
 import struct
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -63,9 +66,31 @@ def _compile(sources: Sequence[Path], folder: Path, optimise: str) -> list[Path]
     return objects
 
 
-def compile_kernels(folder: Path) -> list[Path]:
-    """Objects of all portable kernels, with sanitizers."""
-    return _compile(write_instances(folder), folder, "-O1")
+def compile_kernels() -> list[Path]:
+    """Objects of all portable kernels, with sanitizers; compiled once for all runs in which nothing of them changed."""
+    with tempfile.TemporaryDirectory(dir=_kept()) as place:
+        sources = write_instances(Path(place))
+        digest = hashlib.sha256(repr((HOST, WARNINGS, SANITIZERS, _version())).encode())
+        for path in sorted([*RUNTIME_C.rglob("*.[hi]*"), *Path(place).rglob("*.[ch]")]):
+            digest.update(path.name.encode() + path.read_bytes())
+        made = _kept() / digest.hexdigest()[:16]
+        if not made.is_dir():
+            _compile(sources, Path(place), "-O1")
+            with contextlib.suppress(OSError):  # another process made it in the meantime
+                Path(place).rename(made)
+                Path(place).mkdir()
+    return sorted(made.glob("*.o"))
+
+
+def _kept() -> Path:
+    """The folder of what tests compile once, which git ignores."""
+    folder = Path(__file__).resolve().parents[1] / "build" / "test-objects"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _version() -> str:
+    return subprocess.run([*HOST, "--version"], capture_output=True, text=True, check=True).stdout
 
 
 def _turn(unit: Unit) -> str:

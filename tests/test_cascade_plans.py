@@ -42,8 +42,8 @@ def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return compile_kernels(tmp_path_factory.mktemp("kernels"))
+def kernels() -> list[Path]:
+    return compile_kernels()
 
 
 def _chunks() -> list[object]:

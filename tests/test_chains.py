@@ -128,7 +128,7 @@ def test_the_library_of_chains_in_bands_computes_what_the_graph_means(tmp_path: 
 
     units = [Unit(f"fires_{i}", each.graph, each.stages, each.plan) for i, each in enumerate(made)]
     turns = [(i, random_arrays(fires(), vector)) for i in range(len(units)) for vector in (1, 2)]
-    found = ManyModels(units, compile_kernels(tmp_path), tmp_path).run(turns)
+    found = ManyModels(units, compile_kernels(), tmp_path).run(turns)
     for (_, inputs), outputs in zip(turns, found, strict=True):
         wanted = evaluate(fires(), inputs)
         for name in fires().outputs:

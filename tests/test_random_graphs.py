@@ -38,8 +38,8 @@ DAILY = 1  # chunks in every run of the suite; the others are `long`
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return compile_kernels(tmp_path_factory.mktemp("kernels"))
+def kernels() -> list[Path]:
+    return compile_kernels()
 
 
 @pytest.fixture(autouse=True)
