@@ -189,7 +189,7 @@ def test_rows_computed_again_are_those_of_the_least_work_offered():
     problem = u_net(8)
     start = op_by_op(problem)
     budget = 8 * 4 + 8 * 8 + 8 * 4 + 4 * 40
-    first, second = (recomputed(problem, start, budget, Effort(3, stop=100)) for _ in range(2))
+    first, second = (recomputed(problem, start, budget, Effort(1, stop=100)) for _ in range(2))
 
     assert first is not None
     assert first == second
