@@ -10,7 +10,7 @@ from shoehorn_mcu.importers.lowering.forms import forms as plain_forms
 from shoehorn_mcu.importers.tflite import detection, int16, quantised, real, signal
 from shoehorn_mcu.importers.tflite.branches import CODES as BRANCHES
 from shoehorn_mcu.importers.tflite.complex import PARTS
-from shoehorn_mcu.importers.tflite.ops import CONVERTERS, KNOWN
+from shoehorn_mcu.importers.tflite.ops import KNOWN, OWN
 from shoehorn_mcu.importers.tflite.variables import CODES as VARIABLES
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import Gather, Map, MatMul, Reduce, Scan, Scatter, TopIndices
@@ -124,7 +124,7 @@ _REPLACED = (*KNOWN, *VARIABLES, *PARTS, *BRANCHES)  # by what is known before, 
 def forms() -> Forms:
     """What the ops become."""
     onnx = plain_forms()
-    int8 = {code: {Kind.INT8: _INT8.get(code, _TABLE)} for code in CONVERTERS}
+    int8 = {code: {Kind.INT8: _INT8.get(code, _TABLE)} for code in OWN}
     return merged(
         {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED},
         {code: _of_real(code, onnx) for code in real.CONVERTERS},
@@ -156,7 +156,7 @@ def _of_rule(code: str, onnx: Forms) -> Mapping[Kind, Form]:
     for kind, dtype in ((Kind.INT8, DType.INT8), (Kind.INT16, DType.INT16)):
         if quantised.in_integers(code, dtype):
             found[kind] = _EXACT.get(code, numbers)
-        elif code not in CONVERTERS or code in quantised.FLOATS_16:
+        elif code not in OWN or code in quantised.FLOATS_16:
             real_form = _REAL.get(code, alike.get(Kind.FLOAT32, FORMULA))
             found[kind] = tuple(each if isinstance(each, In) else In(Kind.FLOAT32, each) for each in real_form)
     return found | ({Kind.INT8: _TABLE} if code in _SMOOTH else {})

@@ -10,7 +10,7 @@ from pathlib import Path
 from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source, SourceOp, SourceTensor, macs_of
-from shoehorn_mcu.importers.tflite import int16, quantised, real, recurrent
+from shoehorn_mcu.importers.tflite import recurrent
 from shoehorn_mcu.importers.tflite.branches import without_branches
 from shoehorn_mcu.importers.tflite.complex import without_complex
 from shoehorn_mcu.importers.tflite.diagnosis import diagnosis
@@ -23,7 +23,7 @@ from shoehorn_mcu.importers.tflite.site import Part, Site
 from shoehorn_mcu.importers.tflite.tensors import convert, quoted, resized, unique_names, wide_quant
 from shoehorn_mcu.importers.tflite.uint8 import with_int8
 from shoehorn_mcu.importers.tflite.variables import RawState, without_variables
-from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, OpFault, Quant, State, Tensor, verify
+from shoehorn_mcu.ir import Array, Graph, GraphError, Node, Op, OpFault, Quant, State, Tensor, verify
 from shoehorn_mcu.ops import Requantize
 
 FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer have 32 bits; also limits the memory used
@@ -209,10 +209,9 @@ class _Import:
         if raw.custom in CUSTOM:
             return self._custom(index, raw)
         converter = CONVERTERS.get(raw.code)
-        if converter is None and raw.code not in real.CONVERTERS:
+        if converter is None:
             raise Unsupported
-        least, most = converter.inputs if converter else real.OPERANDS[raw.code]
-        count = converter.outputs if converter else None
+        (least, most), count = converter.inputs, converter.outputs
         if not least <= len(raw.inputs) <= most or len(raw.outputs) != (count or len(raw.outputs)):
             raise ImportFault(f"it has {len(raw.inputs)} inputs and {len(raw.outputs)} outputs; convert it again")
         kept = recurrent.STATES.get(raw.code, ())
@@ -223,12 +222,7 @@ class _Import:
         outputs = tuple(self._tensor(i) for i in raw.outputs)
         fresh, wide = self._fresh(raw), self._wide(raw)
         site = Site(index, raw.code, raw.options, inputs, outputs, fresh, self._is_open(raw), wide)
-        if raw.code in real.CONVERTERS and (converter is None or _is_real(site) or quantised.applies(site)):
-            if any(t.type.quant for t in (*inputs, *outputs) if t is not None):
-                return quantised.convert(site)
-            return real.CONVERTERS[raw.code](site)
-        assert converter is not None
-        return int16.CONVERTERS[site.code](site) if int16.applies(site) else converter.convert(site)
+        return converter.convert(site)
 
     def _wide(self, raw: RawOp) -> Mapping[str, Quant]:
         """The quantisations of the int32 tensors that QUANTIZE reads and writes, by name."""
@@ -359,14 +353,6 @@ class _Import:
         """New names for tensors that an op needs but the file does not have; no other op writes the tensor `base`."""
         base = self.names[raw.outputs[0]]
         return (name for number in itertools.count(1) if (name := f"{base}_shoehorn_{number}") not in self.taken)
-
-
-def _is_real(site: Site) -> bool:
-    """Whether an op that has kernels for int8, too, is computed by those for tensors that are not quantised."""
-    tensors = [t for t in (*site.inputs[:1], *site.outputs) if t is not None]
-    if any(t.type.quant is not None for t in tensors):
-        return False
-    return site.code not in real.ALSO_QUANTISED or any(t.type.dtype is not DType.FLOAT32 for t in tensors)
 
 
 def _code(raw: RawOp) -> str:
