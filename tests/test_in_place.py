@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cffi
 import numpy as np
 import pytest
 from runtime import load_portable
@@ -11,6 +12,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant
 from shoehorn_mcu.kernels import ANY, choose
 
+FFI = cffi.FFI()  # for data of any library
 SEEDS = 60
 ONE = Quant((1.0,), (0,))
 
@@ -39,7 +41,7 @@ def run_over(graph: Graph, inputs: dict[str, Array], place: int) -> bytes:
     for call in reference._calls:
         op, x, _, *more = call.arguments
         call.function(op, x, x[before], *more)
-        found += bytes(reference._ffi.buffer(x[before], node.output.type.row_bytes))
+        found += bytes(FFI.buffer(x[before], node.output.type.row_bytes))
     return found
 
 
@@ -71,7 +73,7 @@ def test_sums_over_those_of_the_row_before_give_the_same_bytes(op_class: type[Op
         for name, array in inputs.items():
             reference._buffers[name][:] = np.frombuffer(array.tobytes(), np.uint8)
         sums = np.zeros(node.output.type.row_bytes, np.uint8)
-        held = reference._ffi.from_buffer("int8_t[]", sums)
+        held = FFI.from_buffer("int8_t[]", sums)
         rows = wanted.reshape(node.output.type.rows, -1)
         for y, call in enumerate(reference._calls):
             op, x, _, *more = call.arguments

@@ -38,6 +38,7 @@ PACKAGES = {
     "rich": "Prints tables.",
     "scons": "Builds firmware within PlatformIO, which downloads no copy of its own.",
     "tflite": "Reads .tflite models.",
+    "typing_extensions": "Gives types their defaults.",
     "ziglang": "Compiles firmware for every board, and the planner where there is no other C compiler.",
 }
 """What each package is for that Shoehorn cannot do without."""

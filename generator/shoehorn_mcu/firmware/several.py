@@ -22,6 +22,7 @@ from shoehorn_mcu.firmware.build import (
     plan_prepared,
     prepare,
 )
+from shoehorn_mcu.firmware.limits import limits
 from shoehorn_mcu.firmware.report import Json, timeless
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine.targets import Board, Machine
@@ -255,7 +256,8 @@ class _Plans:
 
     def _one(self, i: int, change: Mapping[str, object]) -> Planned:
         """The plan of a model. Kernels that need scratch may use flash that no other kernel does."""
-        ready = replace(self._ready[i], options=replace(self._ready[i].options, **change))  # type: ignore[arg-type]
+        options = replace(self._ready[i].options, **change)  # type: ignore[arg-type]
+        ready = replace(self._ready[i], options=options, limits=limits(self._board, options))
         limit = kernel_bytes(self._chosen[i]) + self._spare // len(self._ready)
         chosen = [_within(stage, limit) for stage in self._chosen[i]]
         return plan_prepared(ready, self._board, self._machine, chosen, lambda said: self._say(f"{ready.name}: {said}"))
