@@ -306,8 +306,6 @@ def test_a_tile_is_defines_and_a_part_of_the_name() -> None:
     kernel = Instance(FAST, FAST.tiles[0])
 
     assert kernel.text("digits", "sh/") == (
-        "// o4: output channels at once\n"
-        "// p2: pixels at once\n"
         "#define SH_NAME digits_conv2d_s8_fast_o4_p2\n"
         "#define SH_OUTPUTS 4\n"
         "#define SH_PIXELS 2\n"

@@ -201,7 +201,7 @@ def test_a_killed_run_leaves_a_whole_file(folder: Path, tmp_path: Path):
     path = tmp_path / "t.json"
     code = """
 import sys
-from shoehorn_mcu import tune
+from shoehorn_mcu.firmware import tune
 from shoehorn_mcu.__main__ import main
 tune.groups = lambda of, board: ([each] for each in of)
 main()
