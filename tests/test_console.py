@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from conftest import Gen
-from random_plans import few_tries
 
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.cli import console
@@ -58,7 +57,6 @@ def test_names_of_boards_are_left_out_before_rows_become_words(gen: Gen, monkeyp
 
 @pytest.mark.parametrize("width", [24, pytest.param(80, marks=pytest.mark.long)])
 def test_a_plan_and_its_curve_show_every_figure_whole(gen: Gen, monkeypatch: pytest.MonkeyPatch, width: int):
-    few_tries(monkeypatch)
     options = ("plan", DIGITS, "--sram", "1000", "--pareto")
     report = json.loads(gen(*options, "--json").stdout)
     monkeypatch.setattr(console.out, "width", width)

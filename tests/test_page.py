@@ -500,10 +500,7 @@ def test_gen_plan_writes_the_page_and_nothing_over_a_stranger_s_file(gen: Gen, t
     assert mine.read_text() == "mine"
 
 
-def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_time(
-    gen: Gen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    few_tries(monkeypatch)
+def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_time(gen: Gen, tmp_path: Path):
     done = gen("plan", DIGITS, "--sram", "2000", "--pareto", "--html", tmp_path / "p.html", "--json")
     report = json.loads(done.stdout)
     points = report["pareto"]
@@ -529,10 +526,7 @@ def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_t
     assert basis in text and basis in gen("plan", DIGITS, "--pareto").stdout
 
 
-def test_the_page_has_the_curve_unless_it_is_left_out_or_shows_no_choice(
-    gen: Gen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    few_tries(monkeypatch)
+def test_the_page_has_the_curve_unless_it_is_left_out_or_shows_no_choice(gen: Gen, tmp_path: Path):
     page = tmp_path / "p.html"
     dots = []
     for words in ((), ("--no-pareto",)):
