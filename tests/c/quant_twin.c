@@ -1,4 +1,5 @@
-// sh_quant.h over arrays, so that a test can hold it against generator/shoehorn_mcu/ops/fixed_point.py.
+// sh_quant.h over arrays, so that a test can hold it against
+// generator/shoehorn_mcu/ops/fixed_point.py.
 #include "../../runtime_c/include/sh_quant.h"
 
 void mul_high(const int32_t *a, const int32_t *b, int32_t *y, int32_t count);
