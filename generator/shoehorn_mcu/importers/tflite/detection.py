@@ -12,8 +12,8 @@ from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.movers import joined, shaped, sliced
 from shoehorn_mcu.importers.lowering.ops import CONVERTERS as ONNX
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
+from shoehorn_mcu.importers.tflite.by_onnx import converter, with_constants
 from shoehorn_mcu.importers.tflite.options import NamedOptions
-from shoehorn_mcu.importers.tflite.real import converter, with_constants
 from shoehorn_mcu.importers.tflite.site import Site
 from shoehorn_mcu.ir import DType, Tensor
 from shoehorn_mcu.ops import Gather, Suppress

@@ -14,7 +14,7 @@ from shoehorn_mcu.importers.lowering import int16, maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
-from shoehorn_mcu.importers.tflite import real
+from shoehorn_mcu.importers.tflite import by_onnx, real
 from shoehorn_mcu.importers.tflite.options import ActivationOptions, FactorOptions
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, one_scale, quant_of, stored
 from shoehorn_mcu.ir import DType, Quant, Tensor
@@ -41,7 +41,7 @@ def converter(convert: Callable[[Site, onnx.Site], Value]) -> Callable[[Site], P
         for tensor in (*site.inputs[:2], *site.outputs):
             if tensor is not None and tensor.type.dtype is DType.INT16:
                 quant_of(tensor)
-        return real.converter(convert)(site)
+        return by_onnx.converter(convert)(site)
 
     return converted
 
@@ -132,8 +132,8 @@ CONVERTERS: dict[str, Callable[[Site], Part]] = {
     "LOGISTIC": _unary(int16.logistic),
     "TANH": _unary(int16.tanh),
     "LEAKY_RELU": converter(_leaky_relu),
-    "QUANTIZE": real.converter(_quantize),
-    "DEQUANTIZE": real.converter(_dequantize),
+    "QUANTIZE": by_onnx.converter(_quantize),
+    "DEQUANTIZE": by_onnx.converter(_dequantize),
     "MEAN": converter(_mean),
-    "SOFTMAX": real.converter(_softmax),
+    "SOFTMAX": by_onnx.converter(_softmax),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,16 +55,13 @@ class Converter:
     outputs: int | None = 1  # None: any number
 
     def convert(self, site: Site) -> Part:
-        """The ops that compute it. Raises Unsupported for operands that none of the ways takes."""
+        """The ops that compute it. Raises ImportFault where the operands do not fit the op."""
         if self.real is not None and (self.own is None or self._is_real(site) or quantised.applies(site)):
             if any(t.type.quant for t in (*site.inputs, *site.outputs) if t is not None):
                 return quantised.convert(site)
             return self.real(site)
-        if self.words is not None and int16.applies(site):
-            return self.words(site)
-        if self.own is None:
-            raise Unsupported
-        return self.own(site)
+        assert self.own is not None
+        return self.words(site) if self.words is not None and int16.applies(site) else self.own(site)
 
     @staticmethod
     def _is_real(site: Site) -> bool:
@@ -75,81 +72,69 @@ class Converter:
         return site.code not in real.ALSO_QUANTISED or any(t.type.dtype is not DType.FLOAT32 for t in tensors)
 
 
-_OWN: Mapping[str, tuple[Convert, tuple[int, int]]] = {
-    "CONV_2D": (linear.conv_2d, (2, 3)),
-    "DEPTHWISE_CONV_2D": (linear.depthwise_conv_2d, (2, 3)),
-    "TRANSPOSE_CONV": (linear.transpose_conv, (3, 4)),
-    "FULLY_CONNECTED": (linear.fully_connected, (2, 3)),
-    "ADD": (elements.binary(Add), (2, 2)),
-    "SUB": (elements.binary(Sub), (2, 2)),
-    "MUL": (elements.binary(Mul), (2, 2)),
-    "MAXIMUM": (elements.extremum(Maximum), (2, 2)),
-    "MINIMUM": (elements.extremum(Minimum), (2, 2)),
-    "AVERAGE_POOL_2D": (elements.pool(AveragePool2d), (1, 1)),
-    "MAX_POOL_2D": (elements.pool(MaxPool2d), (1, 1)),
-    "REDUCE_MAX": (layout.reduce_max, (2, 2)),
-    "MEAN": (elements.mean, (2, 2)),
-    "SOFTMAX": (elements.softmax, (1, 1)),
-    "LOGISTIC": (elements.unary(Logistic), (1, 1)),
-    "TANH": (elements.unary(Tanh), (1, 1)),
-    "HARD_SWISH": (elements.unary(HardSwish), (1, 1)),
-    "RELU": (elements.unary(Relu), (1, 1)),
-    "RELU6": (elements.unary(Relu6), (1, 1)),
-    "ABS": (elements.unary(Abs), (1, 1)),
-    "NEG": (elements.unary(Neg), (1, 1)),
-    "SQUARE": (elements.unary(Square), (1, 1)),
-    "SQRT": (elements.unary(Sqrt), (1, 1)),
-    "RSQRT": (elements.unary(Rsqrt), (1, 1)),
-    "LOG": (elements.unary(Log), (1, 1)),
-    "SIN": (elements.unary(Sin), (1, 1)),
-    "COS": (elements.unary(Cos), (1, 1)),
-    "EXP": (elements.unary(Exp), (1, 1)),
-    "ELU": (elements.unary(Elu), (1, 1)),
-    "GELU": (elements.gelu, (1, 1)),
-    "LEAKY_RELU": (elements.leaky_relu, (1, 1)),
-    "PRELU": (elements.prelu, (2, 2)),
-    "QUANTIZE": (elements.quantize, (1, 1)),
-    "DEQUANTIZE": (elements.dequantize, (1, 1)),
-    "RESIZE_NEAREST_NEIGHBOR": (elements.resize(ResizeNearest), (2, 2)),
-    "RESIZE_BILINEAR": (bilinear, (2, 2)),
-    "PAD": (layout.pad, (2, 2)),
-    "PADV2": (layout.pad, (3, 3)),
-    "RESHAPE": (layout.reshape, (1, 2)),
-    "SQUEEZE": (layout.squeeze, (1, 1)),
-    "EXPAND_DIMS": (layout.expand_dims, (2, 2)),
-    "CONCATENATION": (layout.concatenation, (1, real.MANY)),
-    "SPLIT": (layout.split, (2, 2)),
-    "SPLIT_V": (layout.split_v, (3, 3)),
-    "TILE": (layout.tile, (2, 2)),
-    "STRIDED_SLICE": (layout.strided_slice, (4, 4)),
-    "SLICE": (layout.slice_, (3, 3)),
-    "TRANSPOSE": (layout.transpose, (2, 2)),
-    "SVDF": (recurrent.svdf, (5, 5)),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (recurrent.sequence_lstm, (20, 24)),
+_OWN: Mapping[str, Converter] = {
+    "CONV_2D": Converter((2, 3), linear.conv_2d),
+    "DEPTHWISE_CONV_2D": Converter((2, 3), linear.depthwise_conv_2d),
+    "TRANSPOSE_CONV": Converter((3, 4), linear.transpose_conv),
+    "FULLY_CONNECTED": Converter((2, 3), linear.fully_connected),
+    "ADD": Converter((2, 2), elements.binary(Add)),
+    "SUB": Converter((2, 2), elements.binary(Sub)),
+    "MUL": Converter((2, 2), elements.binary(Mul)),
+    "MAXIMUM": Converter((2, 2), elements.extremum(Maximum)),
+    "MINIMUM": Converter((2, 2), elements.extremum(Minimum)),
+    "AVERAGE_POOL_2D": Converter((1, 1), elements.pool(AveragePool2d)),
+    "MAX_POOL_2D": Converter((1, 1), elements.pool(MaxPool2d)),
+    "REDUCE_MAX": Converter((2, 2), layout.reduce_max),
+    "MEAN": Converter((2, 2), elements.mean),
+    "SOFTMAX": Converter((1, 1), elements.softmax),
+    "LOGISTIC": Converter((1, 1), elements.unary(Logistic)),
+    "TANH": Converter((1, 1), elements.unary(Tanh)),
+    "HARD_SWISH": Converter((1, 1), elements.unary(HardSwish)),
+    "RELU": Converter((1, 1), elements.unary(Relu)),
+    "RELU6": Converter((1, 1), elements.unary(Relu6)),
+    "ABS": Converter((1, 1), elements.unary(Abs)),
+    "NEG": Converter((1, 1), elements.unary(Neg)),
+    "SQUARE": Converter((1, 1), elements.unary(Square)),
+    "SQRT": Converter((1, 1), elements.unary(Sqrt)),
+    "RSQRT": Converter((1, 1), elements.unary(Rsqrt)),
+    "LOG": Converter((1, 1), elements.unary(Log)),
+    "SIN": Converter((1, 1), elements.unary(Sin)),
+    "COS": Converter((1, 1), elements.unary(Cos)),
+    "EXP": Converter((1, 1), elements.unary(Exp)),
+    "ELU": Converter((1, 1), elements.unary(Elu)),
+    "GELU": Converter((1, 1), elements.gelu),
+    "LEAKY_RELU": Converter((1, 1), elements.leaky_relu),
+    "PRELU": Converter((2, 2), elements.prelu),
+    "QUANTIZE": Converter((1, 1), elements.quantize),
+    "DEQUANTIZE": Converter((1, 1), elements.dequantize),
+    "RESIZE_NEAREST_NEIGHBOR": Converter((2, 2), elements.resize(ResizeNearest)),
+    "RESIZE_BILINEAR": Converter((2, 2), bilinear),
+    "PAD": Converter((2, 2), layout.pad),
+    "PADV2": Converter((3, 3), layout.pad),
+    "RESHAPE": Converter((1, 2), layout.reshape),
+    "SQUEEZE": Converter((1, 1), layout.squeeze),
+    "EXPAND_DIMS": Converter((2, 2), layout.expand_dims),
+    "CONCATENATION": Converter((1, real.MANY), layout.concatenation),
+    "SPLIT": Converter((2, 2), layout.split, outputs=None),
+    "SPLIT_V": Converter((3, 3), layout.split_v, outputs=None),
+    "TILE": Converter((2, 2), layout.tile),
+    "STRIDED_SLICE": Converter((4, 4), layout.strided_slice),
+    "SLICE": Converter((3, 3), layout.slice_),
+    "TRANSPOSE": Converter((2, 2), layout.transpose),
+    "SVDF": Converter((5, 5), recurrent.svdf),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Converter((20, 24), recurrent.sequence_lstm),
 }
-"""The ops with kernels of their own, and how many operands they have."""
-
-_SPLITS = ("SPLIT", "SPLIT_V")
-"""The ops of several results. Those of `real.py` may have them too."""
-
-
-def _row(code: str) -> Converter:
-    own, inputs = _OWN.get(code, (None, (0, 0)))
-    real_way = real.CONVERTERS.get(code)
-    return Converter(
-        inputs if own else real.OPERANDS[code],
-        own,
-        int16.CONVERTERS.get(code),
-        real_way,
-        1 if own and code not in _SPLITS else None,
-    )
-
-
-CONVERTERS: Mapping[str, Converter] = {code: _row(code) for code in dict.fromkeys((*_OWN, *real.CONVERTERS))}
-"""By the schema's name of the op: each op once, whatever its tensors are."""
+"""The ops with kernels of their own."""
 
 OWN = tuple(_OWN)
-"""The ops with kernels of their own."""
+
+_OTHERS = {code: Converter(real.OPERANDS[code], outputs=None) for code in real.CONVERTERS if code not in _OWN}
+
+CONVERTERS: Mapping[str, Converter] = {
+    code: replace(row, words=int16.CONVERTERS.get(code), real=real.CONVERTERS.get(code))
+    for code, row in {**_OWN, **_OTHERS}.items()
+}
+"""By the schema's name of the op: each op once, whatever its tensors are."""
 
 
 def _filled(inputs: Sequence[Tensor]) -> Array | None:

@@ -20,7 +20,7 @@ from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.movers import shaped
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
-from shoehorn_mcu.importers.tflite import layout, real
+from shoehorn_mcu.importers.tflite import by_onnx, layout, real
 from shoehorn_mcu.importers.tflite.options import ActivationOptions, GeluOptions, NamedOptions, NormOptions
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quant_of
 from shoehorn_mcu.importers.tflite.site import stored as steps
@@ -61,13 +61,13 @@ ORDERS = frozenset(("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"))
 def convert(site: Site) -> Part:
     """The ops in place of one on quantised tensors."""
     code, arithmetic = site.code, INTEGERS.get(site.code)
-    there = real.place(site, stored=True)
+    there = by_onnx.place(site, stored=True)
     if code in MOVED or (code in ALIKE and _alike(site)):
-        return real.part(site, there, real.CONVERTS[code](site, _labelled(site, there)))
+        return by_onnx.part(site, there, real.CONVERTS[code](site, _labelled(site, there)))
     if arithmetic is not None and arithmetic.fits(site):
-        return real.part(site, there, arithmetic.convert(site, there))
+        return by_onnx.part(site, there, arithmetic.convert(site, there))
     if code in STORED or (code in ORDERS and _types(site) == {DType.INT16}):
-        return real.part(site, there, real.CONVERTS[code](site, there))
+        return by_onnx.part(site, there, real.CONVERTS[code](site, there))
     return _through_floats(site, there)
 
 
@@ -137,7 +137,7 @@ def _through_floats(site: Site, there: onnx.Site) -> Part:
     results = real.CONVERTS[site.code](inside, there)
     found = results if isinstance(results, tuple) else (results,)
     made = tuple(_quantised(there, v, t) for v, t in zip(found, outputs, strict=False))
-    return replace(real.part(site, there, made), in_float="no integer arithmetic is known for it")
+    return replace(by_onnx.part(site, there, made), in_float="no integer arithmetic is known for it")
 
 
 def _real(tensor: Tensor, data: Array | None) -> Tensor:

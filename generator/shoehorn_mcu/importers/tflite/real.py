@@ -3,108 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import columns, layout, maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.geometry import axis_of
-from shoehorn_mcu.importers.lowering.movers import joined, padded, shaped, sliced
-from shoehorn_mcu.importers.lowering.node import RawNode
-from shoehorn_mcu.importers.lowering.ops import CONVERTERS as ONNX
-from shoehorn_mcu.importers.lowering.site import Value, as_image, as_plain, renamed
+from shoehorn_mcu.importers.lowering.movers import joined, shaped, sliced
+from shoehorn_mcu.importers.lowering.site import Value, as_image, as_plain
+from shoehorn_mcu.importers.tflite.blocks import batch_to_space, blocks, pairs, space_to_batch
+from shoehorn_mcu.importers.tflite.by_onnx import (
+    Convert,
+    Made,
+    as_onnx,
+    converter,
+    formula,
+    named,
+    through,
+    values,
+    with_constants,
+)
 from shoehorn_mcu.importers.tflite.complex import magnitude, rfft_2d
 from shoehorn_mcu.importers.tflite.options import (
     Activation,
     ActivationOptions,
-    NamedOptions,
     ReduceOptions,
     WindowOptions,
 )
 from shoehorn_mcu.importers.tflite.site import Part, Site
-from shoehorn_mcu.ir import Array, DType, State
-from shoehorn_mcu.ops import Gather, Relabel
+from shoehorn_mcu.ir import Array, DType
+from shoehorn_mcu.ops import Gather
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term
-
-Made = Value | tuple[Value, ...]
-Convert = Callable[[Site, onnx.Site], Made]
-
-
-def converter(convert: Convert) -> Callable[[Site], Part]:
-    """A converter of TFLite from one that makes its ops at a site of ONNX."""
-    return lambda site: part(site, there := place(site), convert(site, there))
-
-
-def place(site: Site, stored: bool = False) -> onnx.Site:
-    """The site of ONNX that makes ops in place of this one; its operands have TFLite's order.
-
-    `stored`: formulas take the stored values of what is quantised.
-    """
-    builder = onnx.Builder({t.name: t for t in site.inputs if t is not None})
-    names = tuple("" if t is None else t.name for t in site.inputs)
-    constants = {t.name: t.data for t in site.inputs if t is not None and t.data is not None}
-    values = {t.name: as_plain(t) for t in site.inputs if t is not None and t.data is None}
-    node = RawNode(site.index, site.code.lower(), names, tuple(t.name for t in site.outputs), {})
-    return onnx.Site(node, values, constants, builder, stored)
-
-
-def part(site: Site, there: onnx.Site, made: Made) -> Part:
-    """The ops made, with the file's names for the outputs and fresh ones for all between."""
-    given = {t.name for t in site.inputs if t is not None}
-    names: dict[str, str] = {}
-    for value, output in zip(made if isinstance(made, tuple) else (made,), site.outputs, strict=False):
-        tensor = there.plain(value)
-        if there.stored and tensor.type.quant != output.type.quant and not there.by_formula(tensor):
-            tensor = there.emit(Relabel, tensor, quant=output.type.quant, dtype=tensor.type.dtype)
-        if tensor.name in given or tensor.name in names or tensor.data is not None:
-            tensor = there.copied(tensor)
-        names[tensor.name] = output.name
-    tensors = []
-    for name, tensor in there.builder.tensors.items():
-        if name not in given and name not in names:
-            names[name] = next(site.fresh)
-            tensors.append(replace(tensor, name=names[name]))
-    numbered = (replace(op, name=f"{site.name}_{i}" if i else site.name) for i, op in enumerate(there.builder.ops))
-    states = (State(names[s.read], names[s.write], names[s.initial]) for s in there.builder.states)
-    return Part(tuple(renamed(op, names) for op in numbered), tuple(tensors), tuple(states))
-
-
-def as_onnx(code: str, *places: int, **attributes: Any) -> Convert:
-    """The ONNX op of this name and these attributes; `places`: its operands among TFLite's, all of them if none."""
-
-    def convert(site: Site, there: onnx.Site) -> Made:
-        return _through(there, code, [there.node.inputs[i] for i in places] or there.node.inputs, attributes)
-
-    return convert
-
-
-def _through(there: onnx.Site, code: str, inputs: Sequence[str], attributes: Mapping[str, Any]) -> Made:
-    node = replace(there.node, inputs=tuple(inputs), attributes=dict(attributes))
-    return ONNX[code](replace(there, node=node))
-
-
-def with_constants(there: onnx.Site, arrays: Mapping[str, Array]) -> onnx.Site:
-    """The site with further constants, by names of its own."""
-    return replace(there, constants={**there.constants, **arrays})
-
-
-def formula(write: Callable[..., Term]) -> Convert:
-    """A formula of all operands."""
-    return lambda site, there: maps.mapped(there, write, *_values(there))
-
-
-def _values(there: onnx.Site) -> list[Value]:
-    return [there.value(i) for i in range(len(there.node.inputs))]
-
-
-def _named(site: Site) -> NamedOptions:
-    return site.want(NamedOptions)
 
 
 def activated(write: Callable[[Term, Term], Term]) -> Convert:
@@ -139,12 +72,12 @@ def reduction(code: str) -> Convert:
 
     def convert(site: Site, there: onnx.Site) -> Made:
         options = site.options
-        keep = int(options.keep_dims if isinstance(options, ReduceOptions) else _named(site)["keep_dims"])
+        keep = int(options.keep_dims if isinstance(options, ReduceOptions) else named(site)["keep_dims"])
         axes = np.unique([axis_of(a, there.value(0).rank) for a in site.integers(1, "axes")]).astype(np.int64)
         if not axes.size:
             return there.value(0)
         there = with_constants(there, {"axes": axes})
-        return _through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep})
+        return through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep})
 
     return convert
 
@@ -152,7 +85,7 @@ def reduction(code: str) -> Convert:
 def _arg(code: str) -> Convert:
     def convert(site: Site, there: onnx.Site) -> Value:
         attributes = {"axis": site.integers(1, "axis")[0], "keepdims": 0}
-        found = _through(there, code, there.node.inputs[:1], attributes)
+        found = through(there, code, there.node.inputs[:1], attributes)
         assert isinstance(found, Value)
         return maps.cast(there, found, site.output.type.dtype)
 
@@ -161,17 +94,17 @@ def _arg(code: str) -> Convert:
 
 def _top_k(site: Site, there: onnx.Site) -> Made:
     attributes = {"axis": -1, "largest": 1, "sorted": 1}
-    values, places = _through(there, "TopK", there.node.inputs, attributes)  # type: ignore[misc]
+    values, places = through(there, "TopK", there.node.inputs, attributes)  # type: ignore[misc]
     return values, maps.cast(there, places, site.outputs[1].type.dtype) if len(site.outputs) > 1 else places
 
 
 def _cum_sum(site: Site, there: onnx.Site) -> Made:
-    options = _named(site)
-    return _through(there, "CumSum", there.node.inputs, {n: int(options[n]) for n in ("exclusive", "reverse")})
+    options = named(site)
+    return through(there, "CumSum", there.node.inputs, {n: int(options[n]) for n in ("exclusive", "reverse")})
 
 
 def _gather(site: Site, there: onnx.Site) -> Made:
-    options = _named(site)
+    options = named(site)
     x = there.value(0)
     axis = axis_of(int(options["axis"]), x.rank)
     if batch := int(options["batch_dims"]):
@@ -182,7 +115,7 @@ def _gather(site: Site, there: onnx.Site) -> Made:
         wide = shaped(there, there.plain(x), (*ahead, x.shape[axis] // group, group, *behind))
         perm = [*range(axis), axis + 1, axis, *range(axis + 2, x.rank + 1)]
         return as_plain(shaped(there, there.transposed(wide, tuple(perm)), x.shape))
-    return _through(there, "Gather", there.node.inputs, {"axis": int(options["axis"])})
+    return through(there, "Gather", there.node.inputs, {"axis": int(options["axis"])})
 
 
 def _gather_by_batch(there: onnx.Site, axis: int, batch: int) -> Value:
@@ -210,7 +143,7 @@ def _batch_matmul(site: Site, there: onnx.Site) -> Value:
 
 def matrices(site: Site, there: onnx.Site) -> tuple[Value, Value]:
     """The operands of BATCH_MATMUL as the matrices that are multiplied."""
-    options, a, b = _named(site), there.value(0), there.value(1)
+    options, a, b = named(site), there.value(0), there.value(1)
     if min(a.rank, b.rank) < 2:
         raise ImportFault(
             f"its operands have {a.rank} and {b.rank} dimensions, 2 at least are needed: convert it again"
@@ -226,9 +159,9 @@ def _swapped(value: Value) -> Value:
 
 
 def _pack(site: Site, there: onnx.Site) -> Value:
-    axis = axis_of(int(_named(site)["axis"]), there.value(0).rank + 1)
+    axis = axis_of(int(named(site)["axis"]), there.value(0).rank + 1)
     parts = []
-    for value in _values(there):
+    for value in values(there):
         shape = (*value.shape[:axis], 1, *value.shape[axis:])
         parts.append(shaped(there, there.plain(value), shape))
     return as_plain(joined(there, parts, axis))
@@ -236,7 +169,7 @@ def _pack(site: Site, there: onnx.Site) -> Value:
 
 def _unpack(site: Site, there: onnx.Site) -> tuple[Value, ...]:
     x = there.value(0)
-    axis = axis_of(int(_named(site)["axis"]), x.rank)
+    axis = axis_of(int(named(site)["axis"]), x.rank)
     plain, whole = there.plain(x), [range(n) for n in x.shape]
     found = []
     for number in range(x.shape[axis]):
@@ -254,93 +187,16 @@ def _reverse(site: Site, there: onnx.Site) -> Value:
 
 def _mirror_pad(site: Site, there: onnx.Site) -> Made:
     """REFLECT is ONNX's reflect; SYMMETRIC repeats the border too."""
-    amounts = _pairs(site, 1, "padding", there.value(0).rank)
-    if not _named(site)["mode"]:
+    amounts = pairs(site, 1, "padding", there.value(0).rank)
+    if not named(site)["mode"]:
         there = with_constants(there, {"pads": amounts.T.ravel()})
-        return _through(there, "Pad", (there.node.inputs[0], "pads"), {"mode": "reflect"})
+        return through(there, "Pad", (there.node.inputs[0], "pads"), {"mode": "reflect"})
     tensor = there.plain(there.value(0))
     for axis, (first, last) in enumerate(amounts.tolist()):
         if first or last:
             places = np.pad(np.arange(tensor.type.shape[axis]), (first, last), mode="symmetric")
             tensor = layout.picked(there, tensor, axis, places.tolist())
     return as_plain(tensor)
-
-
-def _blocks(code: str) -> Convert:
-    """DEPTH_TO_SPACE and its reverse: TFLite's images have their channels last."""
-
-    def convert(site: Site, there: onnx.Site) -> Value:
-        name, x = there.node.inputs[0], there.value(0)
-        if x.rank != 4:
-            raise Unsupported(f"its input has {x.rank} dimensions, 4 are needed")
-        there = replace(there, values={name: as_image(x.tensor)})
-        found = _through(there, code, (name,), {"blocksize": int(_named(site)["block_size"])})
-        assert isinstance(found, Value)
-        return as_plain(there.ordered(found, onnx.NHWC))
-
-    return convert
-
-
-def _pairs(site: Site, place: int, role: str, count: int) -> NDArray[np.int64]:
-    """A constant operand of so many pairs of numbers from 0 on."""
-    given = site.integers(place, role)
-    if len(given) != 2 * count or min(given, default=0) < 0:
-        raise ImportFault(f"its {role} are {given}; {count} pairs of numbers from 0 on are needed: convert it again")
-    return np.array(given, np.int64).reshape(count, 2)
-
-
-def _blocks_of(site: Site, rank: int) -> tuple[int, ...]:
-    """The sizes of blocks, one for each of the dimensions behind the first one."""
-    blocks = site.integers(1, "block shape")
-    if not 1 <= len(blocks) < rank or min(blocks) < 1:
-        raise ImportFault(f"its block shape is {blocks} for {rank} dimensions; convert it again")
-    return blocks
-
-
-def _space_to_batch(site: Site, there: onnx.Site) -> Value:
-    """Blocks of pixels become images: y[(by * bw + bx) * N + n, i, j] = x[n, i * bh + by, j * bw + bx].
-
-    The border is 0, in quantised tensors the zero point; tflite-micro leaves that one to chance.
-    """
-    blocks = _blocks_of(site, there.value(0).rank)
-    pads = _pairs(site, 2, "paddings", len(blocks))
-    x = there.plain(there.value(0))
-    border = 0 if x.type.quant is None else x.type.quant.zero_point
-    rest = (0,) * (len(x.type.shape) - 1 - len(blocks))
-    x = padded(there, x, (0, *pads[:, 0].tolist(), *rest), (0, *pads[:, 1].tolist(), *rest), border)
-    n, *sizes = x.type.shape
-    count = len(blocks)
-    if any(size % block for size, block in zip(sizes, blocks, strict=False)):
-        raise ImportFault(f"its sizes {sizes} are no multiples of its blocks {blocks}; convert it again")
-    split = [part for size, block in zip(sizes, blocks, strict=False) for part in (size // block, block)]
-    wide = shaped(there, x, (n, *split, *sizes[count:]))
-    perm = (*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *range(2 * count + 1, len(wide.type.shape)))
-    moved = there.transposed(wide, perm)
-    few = [size // block for size, block in zip(sizes, blocks, strict=False)]
-    return as_plain(shaped(there, moved, (n * math.prod(blocks), *few, *sizes[count:])))
-
-
-def _batch_to_space(site: Site, there: onnx.Site) -> Value:
-    """The reverse of SPACE_TO_BATCH_ND, with borders cut off."""
-    blocks = _blocks_of(site, there.value(0).rank)
-    crops = _pairs(site, 2, "crops", len(blocks))
-    x = there.plain(there.value(0))
-    n, *sizes = x.type.shape
-    count, images = len(blocks), n // math.prod(blocks)
-    if n % math.prod(blocks) or any(
-        size * block <= sum(cut) for size, block, cut in zip(sizes, blocks, crops.tolist(), strict=False)
-    ):
-        raise ImportFault(f"blocks {blocks} and crops {crops.tolist()} do not fit {x.type}; convert it again")
-    wide = shaped(there, x, (*blocks, images, *sizes))
-    perm = [count]
-    for place in range(count):
-        perm += [count + 1 + place, place]
-    perm += range(2 * count + 1, len(wide.type.shape))
-    moved = there.transposed(wide, tuple(perm))
-    whole = [size * block for size, block in zip(sizes, blocks, strict=False)]
-    wide = shaped(there, moved, (images, *whole, *sizes[count:]))
-    kept = [range(first, size - last) for size, (first, last) in zip(whole, crops.tolist(), strict=True)]
-    return as_plain(sliced(there, wide, [range(images), *kept, *(range(s) for s in sizes[count:])]))
 
 
 def last_axis(there: onnx.Site) -> tuple[Value, tuple[int]]:
@@ -370,7 +226,7 @@ def _log_softmax(site: Site, there: onnx.Site) -> Value:
 
 def _lrn(site: Site, there: onnx.Site) -> Value:
     """ONNX divides alpha by the window's size, TFLite does not."""
-    options, name = _named(site), there.node.inputs[0]
+    options, name = named(site), there.node.inputs[0]
     size = 2 * int(options["radius"]) + 1
     attributes = {
         "size": size,
@@ -379,7 +235,7 @@ def _lrn(site: Site, there: onnx.Site) -> Value:
         "bias": float(options["bias"]),
     }
     there = replace(there, values={name: as_image(there.value(0).tensor)})
-    found = _through(there, "LRN", (name,), attributes)
+    found = through(there, "LRN", (name,), attributes)
     assert isinstance(found, Value)
     return as_plain(there.ordered(found, onnx.NHWC))
 
@@ -395,18 +251,18 @@ def _one_hot(site: Site, there: onnx.Site) -> Made:
     """Operands: indices, depth, on, off."""
     pair = np.stack([there.constant(3, "off value").reshape(()), there.constant(2, "on value").reshape(())])
     there = with_constants(there, {"values": pair})
-    return _through(there, "OneHot", (*there.node.inputs[:2], "values"), {"axis": int(_named(site)["axis"])})
+    return through(there, "OneHot", (*there.node.inputs[:2], "values"), {"axis": int(named(site)["axis"])})
 
 
 def _scatter_nd(site: Site, there: onnx.Site) -> Made:
     """Operands: indices, updates, shape. Updates of one index are added."""
     dtype = site.input(1, "updates").type.dtype
     there = with_constants(there, {"zeros": np.zeros(site.integers(2, "shape"), dtype.numpy)})
-    return _through(there, "ScatterND", ("zeros", *there.node.inputs[:2]), {"reduction": "add"})
+    return through(there, "ScatterND", ("zeros", *there.node.inputs[:2]), {"reduction": "add"})
 
 
 def _elu(site: Site, there: onnx.Site) -> Made:
-    return _through(there, "Elu", there.node.inputs, {})
+    return through(there, "Elu", there.node.inputs, {})
 
 
 def _leaky(site: Site, there: onnx.Site) -> Value:
@@ -416,7 +272,7 @@ def _leaky(site: Site, there: onnx.Site) -> Value:
 
 def _gelu(site: Site, there: onnx.Site) -> Made:
     tanh = bool(getattr(site.options, "approximate", False))
-    return _through(there, "Gelu", there.node.inputs, {"approximate": "tanh"} if tanh else {})
+    return through(there, "Gelu", there.node.inputs, {"approximate": "tanh"} if tanh else {})
 
 
 def _clipped(low: float, high: float) -> Convert:
@@ -443,7 +299,7 @@ def _transpose_conv(site: Site, there: onnx.Site) -> Value:
     there = with_constants(there, {"weights": weights.transpose(3, 0, 1, 2)})
     there = replace(there, values={**there.values, name: as_image(x.tensor)})
     attributes = {"strides": options.stride, "pads": (*first, *last), "output_padding": tuple(more)}
-    found = _through(there, "ConvTranspose", (name, "weights", *there.node.inputs[3:]), attributes)
+    found = through(there, "ConvTranspose", (name, "weights", *there.node.inputs[3:]), attributes)
     assert isinstance(found, Value)
     y = Value(there.ordered(found, onnx.NHWC), onnx.NHWC)
     low, high = _ACTIVATIONS.get(options.activation, (None, None))
@@ -482,11 +338,11 @@ CONVERTS: Mapping[str, Convert] = {
     "ARG_MAX": _arg("ArgMax"),
     "ARG_MIN": _arg("ArgMin"),
     "BATCH_MATMUL": _batch_matmul,
-    "BATCH_TO_SPACE_ND": _batch_to_space,
+    "BATCH_TO_SPACE_ND": batch_to_space,
     "CAST": _cast,
     "COMPLEX_ABS": magnitude,
     "CUMSUM": _cum_sum,
-    "DEPTH_TO_SPACE": _blocks("DepthToSpace"),
+    "DEPTH_TO_SPACE": blocks("DepthToSpace"),
     "DIV": activated(lambda a, b: a / b),
     "ELU": _elu,
     "EMBEDDING_LOOKUP": as_onnx("Gather", 1, 0, axis=0),
@@ -517,8 +373,8 @@ CONVERTS: Mapping[str, Convert] = {
     "RIGHT_SHIFT": formula(lambda a, b: a >> b),
     "RSQRT": formula(lambda x: 1.0 / x.sqrt()),
     "SCATTER_ND": _scatter_nd,
-    "SPACE_TO_BATCH_ND": _space_to_batch,
-    "SPACE_TO_DEPTH": _blocks("SpaceToDepth"),
+    "SPACE_TO_BATCH_ND": space_to_batch,
+    "SPACE_TO_DEPTH": blocks("SpaceToDepth"),
     "SQUARE": formula(lambda x: x * x),
     "SQUARED_DIFFERENCE": formula(lambda a, b: (a - b) * (a - b)),
     "SUB": activated(lambda a, b: a - b),

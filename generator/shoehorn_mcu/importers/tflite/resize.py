@@ -13,7 +13,7 @@ from shoehorn_mcu.importers.lowering import maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.resize import taken
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
-from shoehorn_mcu.importers.tflite import real
+from shoehorn_mcu.importers.tflite import by_onnx
 from shoehorn_mcu.importers.tflite.elements import resize, resized_to
 from shoehorn_mcu.importers.tflite.linear import image
 from shoehorn_mcu.importers.tflite.options import ResizeOptions
@@ -44,9 +44,9 @@ class Neighbours(NamedTuple):
 def bilinear(site: Site) -> Part:
     """RESIZE_BILINEAR to a constant size."""
     if site.input(0, "input").type.dtype is DType.FLOAT32:
-        return real.converter(_in_float)(site)
+        return by_onnx.converter(_in_float)(site)
     if site.want(ResizeOptions).in_float:
-        return replace(real.converter(_in_float)(site), in_float="TensorFlow Lite interpolates uint8 in float32")
+        return replace(by_onnx.converter(_in_float)(site), in_float="TensorFlow Lite interpolates uint8 in float32")
     return resize(ResizeBilinear)(site)
 
 

@@ -16,8 +16,8 @@ from shoehorn_mcu.importers.lowering import maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.movers import shaped
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
+from shoehorn_mcu.importers.tflite.by_onnx import Made, converter
 from shoehorn_mcu.importers.tflite.options import NamedOptions
-from shoehorn_mcu.importers.tflite.real import Made, converter
 from shoehorn_mcu.importers.tflite.site import Part, Site
 from shoehorn_mcu.ir import DType, State, Tensor
 from shoehorn_mcu.ops import FilterBank, Reduce, Rfft
