@@ -140,11 +140,7 @@ def refresh(bundle: Bundle, folder: Path, libraries: Sequence[str], force: bool 
                 raise FolderError(f"{folder}: has no {library} to refresh; {cure}")
         known = _known(target) or {}
         changed = [p for p in bundle if not _changes(p) and known.get(p) != _sum(target / p) and (target / p).exists()]
-        if changed and not force:
-            raise FolderError(
-                f"{folder}: Shoehorn did not write, or others changed since: {_few(changed)}; nothing was written, "
-                "--force replaces them"
-            )
+        _refuse_changed(folder, changed, force)
         _fill(fresh, bundle)
         owned = {*libraries, *DESCRIBING}
         stale = [p for p in known if p not in bundle and any(p.startswith(f"{name}/") for name in owned)]
@@ -155,6 +151,15 @@ def refresh(bundle: Bundle, folder: Path, libraries: Sequence[str], force: bool 
             (fresh / path).replace(target / path)
         for path in stale:
             (target / path).unlink(missing_ok=True)
+
+
+def _refuse_changed(folder: Path, changed: Sequence[str], force: bool) -> None:
+    """FolderError where files of others would be replaced without `force`."""
+    if changed and not force:
+        raise FolderError(
+            f"{folder}: Shoehorn did not write, or others changed since: {_few(changed)}; nothing was written, "
+            "--force replaces them"
+        )
 
 
 _SEAL = "// The lines above are as Shoehorn wrote them: "
@@ -189,11 +194,7 @@ def write_beside(bundle: Bundle, folder: Path, force: bool = False) -> None:
         if links:
             raise FolderError(f"{folder / links[0]}: is no plain file; name another --out")
         changed = [path for path in bundle if (target / path).exists() and not _is_sealed(target / path)]
-        if changed and not force:
-            raise FolderError(
-                f"{folder}: Shoehorn did not write, or others changed since: {_few(changed)}; nothing was written, "
-                "--force replaces them"
-            )
+        _refuse_changed(folder, changed, force)
         target.mkdir(parents=True, exist_ok=True)
         _fill(fresh, bundle)
         for path in bundle:

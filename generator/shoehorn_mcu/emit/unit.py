@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from shoehorn_mcu.ir import FileTensor, Graph, Origin, Parts, State, TensorType, output_rows
+from shoehorn_mcu.ir import Ends, Graph, Origin, Parts, State, TensorType, output_rows
 from shoehorn_mcu.kernels import Instance
 from shoehorn_mcu.planner.memory_plan import SRAM, Placement, Plan
 from shoehorn_mcu.schedule.stage import Stage
@@ -34,7 +34,7 @@ class Unit:
     caller_arena: bool = False  # the program passes the arena to <model>_init; the library has none
     float_mode: str = "precise"  # a value of FloatMode
     precise: Graph | None = None  # the graph in FloatMode.PRECISE, where it is in another
-    in_file: Mapping[str, FileTensor] = field(default_factory=dict)  # inputs and outputs that are others in the file
+    in_file: Ends = field(default_factory=dict)  # inputs and outputs that are others in the file
     classes: tuple[str, ...] = ()  # names of the classes that the one output tells apart, where they are known
     sample_hz: int | None = None  # samples per second of the one input, where they are known
     flushes: bool = False  # another model in the firmware has numbers below 2^-126 read and written as 0

@@ -27,7 +27,7 @@ from shoehorn_mcu.firmware.report import Json, report, timeless
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.firmware.slow import slow_parts
 from shoehorn_mcu.importers import Imported
-from shoehorn_mcu.ir import FileTensor, Graph, Origin
+from shoehorn_mcu.ir import Ends, FileTensor, Graph, Origin
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.machine import memories
 from shoehorn_mcu.machine.targets import CPUS, Board, Isa, Machine
@@ -69,7 +69,7 @@ class Prepared:
     graph: Graph
     precise: Graph  # in FloatMode.PRECISE
     records: Sequence[PassRecord]
-    ends: Mapping[str, FileTensor]
+    ends: Ends
     origin: Origin
     notes: tuple[str, ...]
     imported: Imported

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoehorn_mcu.ir import FileTensor, Graph, GraphError, Node, Op, Tensor
+from shoehorn_mcu.ir import Ends, Graph, GraphError, Node, Op, Tensor
 
 Shapes = Mapping[str, tuple[int, ...]]
 """What `--shape` gives: by the name of a dimension its one size, or by the name of an input all of its sizes."""
@@ -85,7 +85,7 @@ class Imported:
     """
 
     graph: Graph
-    ends: Mapping[str, FileTensor]
+    ends: Ends
     folded: int = 0  # ops of the file that do not depend on the inputs: their results are constants of the graph
     in_float: tuple[InFloat, ...] = ()
     quantised_linear: int = 0

@@ -1,7 +1,7 @@
 """The intermediate representation: plain frozen values over numpy, nothing else."""
 
 from shoehorn_mcu.ir.dump import dump
-from shoehorn_mcu.ir.ends import FileTensor, Origin
+from shoehorn_mcu.ir.ends import Ends, FileTensor, Origin
 from shoehorn_mcu.ir.facts import Range, Tie
 from shoehorn_mcu.ir.graph import (
     Biased,
@@ -31,6 +31,7 @@ __all__ = [
     "Bools",
     "Channels",
     "DType",
+    "Ends",
     "FileTensor",
     "Floats",
     "Graph",

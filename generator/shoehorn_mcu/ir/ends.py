@@ -20,6 +20,10 @@ class FileTensor:
     order: tuple[int, ...]
 
 
+Ends = Mapping[str, FileTensor]
+"""Inputs and outputs that differ in the model's file, by their names in the graph."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """The file that a model is from, with its inputs and outputs, and what the user's options make of them."""

@@ -42,7 +42,7 @@ class Form:
         """The checked plan of the rows that the kernels compute. Raises DoesNotFit, Undivided and PlanFault."""
         plan = self._plan()
         graph, stages = self.cuts.chosen(plan.cascades)
-        problem = replace(self._problem, blocks=()) if graph is self.cuts.graph else self._lowered(graph, stages)
+        problem = replace(self._problem, blocks=()) if graph is self.cuts.graph else self.lowered(graph, stages)
         chosen = _Chosen(self, plan, graph, stages, problem)
         if self.memories:
             self.say("memories")
@@ -50,7 +50,8 @@ class Form:
         most = plan.arena_bytes if self.request.goal is Goal.SRAM else self.request.capacity_bytes
         return chosen.finished(problem, plan, {SRAM: most})
 
-    def _lowered(self, graph: Graph, stages: Sequence[Stage], cuts: Cuts | None = None) -> Problem:
+    def lowered(self, graph: Graph, stages: Sequence[Stage], cuts: Cuts | None = None) -> Problem:
+        """The problem of a graph and its stages, with the choices of `cuts`, for this request."""
         request = self.request
         made = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts, request.stream_output)
         return made if self.left is None else made.rows_apart
@@ -58,7 +59,7 @@ class Form:
     @cached_property
     def _problem(self) -> Problem:
         """The problem with all choices of blocks."""
-        return self._lowered(self.cuts.graph, self.cuts.stages, self.cuts)
+        return self.lowered(self.cuts.graph, self.cuts.stages, self.cuts)
 
     def _plan(self) -> Plan:
         """The best plan of the problem in one arena; it is checked when it is finished."""
@@ -104,7 +105,7 @@ class _Chosen:
         needed = without_needless(problem, self.stages, shared)
         faster, larger = upgraded(problem, needed, shared, Limits(arenas, flash_left))
         same = (*faster,) == (*self.stages,) and larger is plan
-        final = problem if same else self.form._lowered(self.graph, faster)
+        final = problem if same else self.form.lowered(self.graph, faster)
         final = _with_memories(final, memories) if memories else final
         long, run = joined(final, faster, larger)
         return Scheduled(self.graph, long, checked(final, run))

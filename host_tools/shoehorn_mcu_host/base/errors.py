@@ -91,12 +91,6 @@ class LinkError(HostError):
     kind: ClassVar[str] = "link"
 
 
-class PortError(LinkError):
-    """A serial port cannot be opened or used."""
-
-    kind: ClassVar[str] = "port"
-
-
 class BuildError(HostError):
     """The firmware does not build."""
 

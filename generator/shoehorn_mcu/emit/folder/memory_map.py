@@ -57,9 +57,7 @@ def _ops(unit: Unit, tensor: str) -> tuple[int, int]:
     """The first and the last op that use a tensor."""
     writers = [stage.index for stage in unit.stages if stage.node.output.name == tensor]
     readers = [stage.index for stage in unit.stages if tensor in {name for name, _ in stage.reads}]
-    behind = {part.tensor for stage in unit.stages for parts in stage.shared.values() for part in parts}
-    if tensor in behind:
-        readers += [s.index for s in unit.stages if any(p.tensor == tensor for ps in s.shared.values() for p in ps)]
+    readers += [s.index for s in unit.stages if any(p.tensor == tensor for ps in s.shared.values() for p in ps)]
     first = min(writers, default=-1) if tensor not in unit.graph.sources else -1
     last = max((*readers, *writers), default=first)
     return first, len(unit.stages) if tensor in unit.graph.results else last

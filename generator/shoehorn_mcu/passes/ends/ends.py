@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from shoehorn_mcu.ir import FileTensor, Graph
+from shoehorn_mcu.ir import Ends, Graph
 from shoehorn_mcu.passes.ends.native_io import native_io
 from shoehorn_mcu.passes.ends.pieces import fed_in_pieces
 from shoehorn_mcu.passes.ends.state_ends import with_states, without_states
 from shoehorn_mcu.passes.ends.streamed_output import streamable_output
 from shoehorn_mcu.passes.ends.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.ends.user_ends import Pixels, check_classes, with_pixels, with_top
-
-Ends = Mapping[str, FileTensor]
-"""Inputs and outputs that differ in the model's file, by their names in the graph."""
 
 
 @dataclass(frozen=True)

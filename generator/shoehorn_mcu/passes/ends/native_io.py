@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from shoehorn_mcu.ir import FileTensor, Graph, Op, Tensor, verify
+from shoehorn_mcu.ir import Ends, Graph, Op, Tensor, verify
 from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops import Reshape, Transpose
 
 
-def native_io(graph: Graph, ends: Mapping[str, FileTensor]) -> Graph:
+def native_io(graph: Graph, ends: Ends) -> Graph:
     """The graph with the file's order of dimensions in inputs and outputs, and ops that move their elements.
 
     >   y = Conv2d(x: 1x32x32x3)                                                    x is 1x3x32x32 in the file

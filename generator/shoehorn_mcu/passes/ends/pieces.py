@@ -6,12 +6,12 @@ of one pixel per row, so rows and pieces are planned, pushed and handed out alik
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import DType, FileTensor, Graph, Node, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir import DType, Ends, FileTensor, Graph, Node, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops import Average, Concat, Dense, Dequantize, Quantize, Rescale, Reshape
 from shoehorn_mcu.ops.unary import Unary
@@ -22,7 +22,6 @@ MOST_READ = 16  # pieces of an output: each is an op
 _SHARE = 16  # a piece may have this part of what the dense layer holds beside it, where nothing else sets the arena,
 _LEAST = 16  # and always so many bytes: smaller pieces would cost more calls than they save bytes
 
-Ends = Mapping[str, FileTensor]  # as in ends.py
 Fits = Callable[[int], bool]
 """Whether a piece of so many elements is small enough."""
 

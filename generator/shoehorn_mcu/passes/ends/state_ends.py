@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.base.errors import ShoehornError, did_you_mean
-from shoehorn_mcu.ir import FileTensor, Graph, State, Tensor, TensorType, verify
+from shoehorn_mcu.ir import Ends, FileTensor, Graph, State, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.passes.ends.native_io import moved
@@ -20,7 +20,7 @@ class StateError(ShoehornError):
     kind = "bad-state"
 
 
-def with_states(graph: Graph, ends: Mapping[str, FileTensor], pairs: Mapping[str, str]) -> Graph:
+def with_states(graph: Graph, ends: Ends, pairs: Mapping[str, str]) -> Graph:
     """The graph with each input of `pairs` as a state, initially zeros, whose next value is the output named for it.
 
     >   input x, h0; hn, y = f(x, h0)   outputs y, hn
@@ -69,7 +69,7 @@ def _known(graph: Graph, name: str, names: Iterable[str], role: str) -> None:
         raise StateError(f"{graph.name}: has no {role} called {quoted(name)}; {cure}")
 
 
-def _in_file(graph: Graph, ends: Mapping[str, FileTensor], name: str) -> FileTensor:
+def _in_file(graph: Graph, ends: Ends, name: str) -> FileTensor:
     kind = graph.tensors[name].type
     return ends.get(name, FileTensor(name, kind, tuple(range(len(kind.shape)))))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.ir import FileTensor, Graph
+from shoehorn_mcu.ir import Ends, FileTensor, Graph
 from shoehorn_mcu.ir.edit import with_ops
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.passes.ends.pieces import read_in_pieces
@@ -18,7 +17,7 @@ class StreamError(ShoehornError):
     kind = "bad-stream"
 
 
-def streamable_output(graph: Graph, ends: Mapping[str, FileTensor]) -> tuple[Graph, Mapping[str, FileTensor]]:
+def streamable_output(graph: Graph, ends: Ends) -> tuple[Graph, Ends]:
     """The graph whose one output can be handed out row by row, and its ends in the file.
 
     >   a = Conv2d(x): 1x16x16x3; y = Reshape(a) shape=(1, 768)      output y

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.ir import Array, DType, FileTensor, Graph, Op, Tensor, TensorType, verify
+from shoehorn_mcu.ir import Array, DType, Ends, Graph, Op, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops import Dequantize, Map, Quantize, Reshape, TopIndices
 from shoehorn_mcu.ops.formula import Term, formula
@@ -28,7 +28,7 @@ class Pixels:
     deviations: tuple[float, ...]
 
 
-def with_pixels(graph: Graph, ends: Mapping[str, FileTensor], pixels: Pixels) -> tuple[Graph, Mapping[str, FileTensor]]:
+def with_pixels(graph: Graph, ends: Ends, pixels: Pixels) -> tuple[Graph, Ends]:
     """The graph whose one input is pixels, uint8, and its ends in the file with that type.
 
     >   y = Conv2d(x: float32[1x32x32x3])
