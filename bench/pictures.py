@@ -48,7 +48,7 @@ def conv(name: str, source: TensorSpec, rows: int, size: int = 3, macs: int = 1)
 
 
 def boxes(problem: Problem, plan: Plan) -> tuple[Sequence[Box], int]:
-    """What lies in the arena at which time, and the number of steps; time counts rows that are computed."""
+    """The rows in the arena at each time, and the number of steps. A time is the number of computed rows."""
     reads = {op.name: op.reads for op in problem.ops}
     writes = {op.name: op.writes for op in problem.ops}
     placed = {(p.tensor, p.edition): p for p in plan.placements}

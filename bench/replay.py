@@ -1,4 +1,4 @@
-"""Process replay: writes the firmware folders of many models, and compares their files with those of another tree.
+"""Process replay: writes the firmware folders of many models, and compares them with those that another tree wrote.
 
     python -m bench.replay --out build/replay/before.json [--quick] [--models NAME ...] [--boards ID ...]
     python -m bench.replay --out build/replay/after.json --against build/replay/before.json [--ignore GLOB ...]

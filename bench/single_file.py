@@ -1,4 +1,4 @@
-"""Compares a library in one file with that of a folder: `python -m bench.single_file [MODEL ...] [--board ID]`.
+"""Compares a single-file library with the same one as a folder: `python -m bench.single_file [MODEL ...] [--board ID]`.
 
 Both are linked to the same application and run on the emulated board with the same inputs. A line for each model says
 the instructions of one inference with either, their difference, the bytes of code, and whether all outputs are equal.

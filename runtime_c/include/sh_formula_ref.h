@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
-// Formulas (generator/ops/formula.py) step by step, from a table: for the kernels that others are
-// compared with.
+// Formulas (shoehorn_mcu/ops/formula.py) step by step, from a table: for the kernels that others
+// are compared with.
 //
 // formula[0] operands, formula[1] steps, then the element type of each operand, then five numbers
 // per step: what it does, its element type, and the numbers of the values that it reads. A constant

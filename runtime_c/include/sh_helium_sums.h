@@ -11,7 +11,7 @@
 //   for each 16 elements of a run the weights of a, those of b, of c, of d; for fewer at its end so
 //     many of each, or with SH_TAPS 16 (those beyond are multiplied by 0);
 //   four multipliers, four shifts (negative: to the right, at least 1).
-// Missing output channels have zeros. generator/kernels/mve_linear.py packs them.
+// Missing output channels have zeros. shoehorn_mcu/kernels/linear/mve.py packs them.
 #ifndef SH_HELIUM_SUMS_H
 #define SH_HELIUM_SUMS_H
 

@@ -12,7 +12,7 @@
 //   for each step of 16 or 8 elements its weights of each of the four, zeros where an element was
 //     read before;
 //   four multipliers, four shifts (negative: to the right, at least 1).
-// Missing output channels have zeros. generator/kernels/neon_linear.py packs them.
+// Missing output channels have zeros. shoehorn_mcu/kernels/linear/neon.py packs them.
 #ifndef SH_NEON_SUMS_H
 #define SH_NEON_SUMS_H
 

@@ -26,7 +26,7 @@
 
 // Register `sum` becomes an output value.
 #ifdef SH_UP
-// One rounding up, exact for these constants (generator/kernels/rounding.py). r8: shift of `sum`,
+// One rounding up, exact for these constants (shoehorn_mcu/kernels/base/rounding.py). r8: shift of `sum`,
 // r9: multiplier, r10: addend, SH_UP: the shift to the right.
 #define SH_A "lsl"
 #define SH_B "asr"

@@ -2,8 +2,8 @@
 // Integer rounding: the one place where an accumulator becomes an 8-bit value.
 //
 // The rule is gemmlowp's double rounding, as TFLite Micro and CMSIS-NN compute it. Its twin in
-// Python is generator/ops/fixed_point.py. Right shifts of negative numbers are arithmetic on every
-// compiler we support (C leaves that to the compiler).
+// Python is shoehorn_mcu/ops/fixed_point.py. Right shifts of negative numbers are arithmetic on
+// every compiler we support (C leaves that to the compiler).
 #ifndef SH_QUANT_H
 #define SH_QUANT_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: 0BSD
-// The steps of formulas (generator/ops/formula.py) that C's operators do not define for all values:
-// integers wrap around, a quotient by 0 is 0, shifts by the type's width or more are defined, and a
-// float becomes an integer by cutting, within the type's range; NaN becomes 0. Entries of tables
-// are found by a place within them.
+// The steps of formulas (shoehorn_mcu/ops/formula.py) that C's operators do not define for all
+// values: integers wrap around, a quotient by 0 is 0, shifts by the type's width or more are
+// defined, and a float becomes an integer by cutting, within the type's range; NaN becomes 0.
+// Entries of tables are found by a place within them.
 #ifndef SH_SCALAR_H
 #define SH_SCALAR_H
 

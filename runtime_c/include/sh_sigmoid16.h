@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
 // Sigmoid and tanh of int16 by a table with linear interpolation, as TFLite computes them. The twin
-// in Python is generator/ops/sigmoid16.py, which makes the table: 2^16 * sigmoid(i / 24).
+// in Python is shoehorn_mcu/ops/sigmoid16.py, which makes the table: 2^16 * sigmoid(i / 24).
 #ifndef SH_SIGMOID16_H
 #define SH_SIGMOID16_H
 

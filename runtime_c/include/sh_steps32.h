@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: 0BSD
 // Rounding in 32 bits for Armv6-M, which has no long multiplication; without branches.
 //
-// generator/kernels/steps32.py has found and proven eight words for each channel: bias, most, turn,
-// bend, high, low, shift, offset. With b = most - max(0, sum + bias), or 0 where that is negative,
-// an output is the low byte of
+// shoehorn_mcu/kernels/base/steps32.py has found and proven eight words for each channel: bias,
+// most, turn, bend, high, low, shift, offset. With b = most - max(0, sum + bias), or 0 where that
+// is negative, an output is the low byte of
 //     offset - b * high - (b * low >> shift) - (b > turn ? bend : 0) >> 23.
 #ifndef SH_STEPS32_H
 #define SH_STEPS32_H

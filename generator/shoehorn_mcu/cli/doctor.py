@@ -1,4 +1,4 @@
-"""`gen doctor`: what is here of all that Shoehorn uses, what it is for, and how to get the rest."""
+"""`gen doctor`: the programs, packages and rights that Shoehorn uses, and how to get those that are missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from shoehorn_mcu_host.doctor import Check, checks
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Says what is here of all that Shoehorn uses, what it is for, and how to get the rest.
+    """Says which programs, packages and rights that Shoehorn uses are there, what each is for, and how to get the
+    missing ones.
 
     Needs neither a network nor rights. Exits with 1 if something is missing that no command can do without.
     """
