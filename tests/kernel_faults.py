@@ -67,8 +67,8 @@ _THREE = (  # three pixels at the end of a row
     ("tail", "if (run < last) {", "if (run + 4 < last) {"),  # the last four but the last inputs
     ("tail", "? sh_widen_fours_of_three(last,", "? sh_widen_fours_of_three(last - 1,"),  # the last inputs
     ("tail", '"and r5, r5, #7\\n"', '"mov r5, #0\\n"'),  # the fours that a first turn skips
-    ("tail", '"blt 6f\\n" STORED', '"blt 7f\\n" STORED'),  # the second of two last outputs
-    ("tail", '"blt 7f\\n" STORED("r1", "r3", "r5", "4', '"ble 7f\\n" STORED("r1", "r3", "r5", "4'),  # the last of four
+    ("tail", '"blt .Llast%=\\n" STORED', '"blt .Ldone%=\\n" STORED'),  # the second of two last outputs
+    ("tail", '"blt .Ldone%=\\n" STORED_SECOND("4', '"ble .Ldone%=\\n" STORED_SECOND("4'),  # the last of four
     ("packing", '"sxtb16 r10, r10, ror #8\\n"', '"sxtb16 r10, r9\\n"'),  # of the third pixel
 )
 
@@ -516,7 +516,7 @@ OWN = {
     ),
     "conv2d_s8_simd32": (
         *_SIMD32,
-        ("tail", '"ldr r10, [r8, #-12]\\n"', '"mov r10, #1\\n"'),  # all runs but the first
+        ("tail", '"ldr r10, [r8, %[fours] - %c[y0]]\\n"', '"mov r10, #1\\n"'),  # all runs but the first
         ("tail", "for (; count > 0; count--)", "for (; count > 1; count--)"),  # the last bytes of a copy
         ("tail", "-(taps * channels) & 3", "0"),
         *_WINDOWS,

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "sh_assembly.h"
 #include "sh_compiler.h"
 #include "sh_simd32.h"
 
@@ -18,16 +19,16 @@
 #define SH_TWO_PIXELS(text) text
 #define SH_ONE_PIXEL(text)
 
-// The sums of four channels, r0 to r7, begin with four words: A, W = A + 256 * B of channels a and b,
-// then of c and d.
+// Four words that lr points at begin the sums of four channels: A in r0, W = A + 256 * B in r2 of
+// channels a and b, the same of c and d in r4 and r6; of the second pixel in r1, r3, r5 and r7.
 #define SH_BIASES(SECOND)                                                                          \
     "ldm lr!, {r0, r2, r4, r6}\n"                                                                  \
     SECOND("mov r1, r0\n mov r3, r2\n mov r5, r4\n mov r7, r6\n")
 
 // Register `sum` becomes an output value.
 #ifdef SH_UP
-// One rounding up, exact for these constants (shoehorn_mcu/kernels/base/rounding.py). r8: shift of `sum`,
-// r9: multiplier, r10: addend, SH_UP: the shift to the right.
+// One rounding up, exact for these constants (shoehorn_mcu/kernels/base/rounding.py). r8: shift of
+// `sum`, r9: multiplier, r10: addend, SH_UP: the shift to the right.
 #define SH_A "lsl"
 #define SH_B "asr"
 #define SH_SCALED_BY(sum, shift, by, multiplier, addend)                                           \
@@ -37,9 +38,9 @@
 #define SH_SCALED(sum, shift) SH_SCALED_BY(sum, shift, "r8", "r9", "r10")
 #else
 // The double rounding of sh_requantise, exactly. r8: 2^(shift - 1) + (y_zero << shift), r9:
-// multiplier, r10: shift (to the right, at least 1). `doubled` shifts to twice the sum; that it fits
-// is proven. SMMLAR is sh_mul_high of the value, which was doubled, and adds r8. One less for a
-// negative value: halves go away from zero.
+// multiplier, r10: shift (to the right, at least 1). `doubled` shifts to twice the sum; that it
+// fits is proven. SMMLAR is sh_mul_high of the value, which was doubled, and adds r8. One less for
+// a negative value: halves go away from zero.
 #define SH_A "lsl #1"
 #define SH_B "asr #7"
 #define SH_SCALED(sum, doubled)                                                                    \
@@ -53,22 +54,31 @@
 #define SH_CHANNEL(SECOND, sum, second, shift)                                                     \
     "ldm lr!, {r8, r9, r10}\n" SH_SCALED(sum, shift) SECOND(SH_SCALED(second, shift))
 
-// Output channels a, b, c, d; b and d are what W holds beyond A.
+// The sums of SH_BIASES become output values of channels a, b, c, d: b and d are what W holds
+// beyond A. lr points at their twelve words, and then behind them. Changes r8 to r10 and r12.
 #define SH_FOUR_CHANNELS(SECOND)                                                                   \
     "sub r2, r2, r0\n sub r6, r6, r4\n" SECOND("sub r3, r3, r1\n sub r7, r7, r5\n")                \
     SH_CHANNEL(SECOND, "r0", "r1", SH_A) SH_CHANNEL(SECOND, "r2", "r3", SH_B)                      \
     SH_CHANNEL(SECOND, "r4", "r5", SH_A) SH_CHANNEL(SECOND, "r6", "r7", SH_B)
 
+// Stores a value where r9 points and one of the second pixel where r10 points; both go on.
 #define SH_STORED(SECOND, sum, second)                                                             \
     "strb " sum ", [r9], #1\n" SECOND("strb " second ", [r10], #1\n")
 
-// From label 6: the last one to three channels, where r12 is their number less four; ends at label 7.
-#define SH_LAST_CHANNELS(SECOND)                                                                   \
-    "6:\n" SH_STORED(SECOND, "r0", "r1")                                                           \
+// Stores the values of all four channels.
+#define SH_STORE_FOUR(SECOND)                                                                      \
+    SH_STORED(SECOND, "r0", "r1") SH_STORED(SECOND, "r2", "r3")                                    \
+    SH_STORED(SECOND, "r4", "r5") SH_STORED(SECOND, "r6", "r7")
+
+// Stores those of the last one to three channels, where r12 is their number less four, and goes on
+// behind label .Ldone.
+#define SH_STORE_LAST(SECOND)                                                                      \
+    SH_STORED(SECOND, "r0", "r1")                                                                  \
     "cmn r12, #3\n"                                                                                \
-    "beq 7f\n" SH_STORED(SECOND, "r2", "r3")                                                       \
+    "beq .Ldone%=\n" SH_STORED(SECOND, "r2", "r3")                                                 \
     "cmn r12, #2\n"                                                                                \
-    "beq 7f\n" SH_STORED(SECOND, "r4", "r5")
+    "beq .Ldone%=\n" SH_STORED(SECOND, "r4", "r5")                                                 \
+    ".Ldone%=:\n"
 
 // clang-format on
 

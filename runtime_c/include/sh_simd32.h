@@ -9,13 +9,6 @@
 #include "sh_compiler.h"
 #include "sh_quant.h"
 
-// A branch to a register takes its instruction set from bit 0 of the address.
-#ifdef __thumb__
-#define SH_IN_THUMB(text) text
-#else
-#define SH_IN_THUMB(text)
-#endif
-
 SH_INLINED uint32_t sh_load_four(const int8_t *from)
 {
     uint32_t four;

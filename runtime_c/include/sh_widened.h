@@ -10,12 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sh_assembly.h"
 #include "sh_compiler.h"
 
 // clang-format off
 // r0 to r7: the sums A, A', W, W' of channels a and b, then of c and d (': the second pixel).
 // r8, r9: inputs, r10, r11: weights, r12: where inputs are read, lr: where op->weights is read.
-#define SH_TWO_INPUTS                                                                                 \
+#define SH_TWO_INPUTS                                                                              \
     "ldrd r8, r9, [r12], #8\n"                                                                     \
     "ldrd r10, r11, [lr], #8\n"                                                                    \
     "smlad r2, r8, r10, r2\n smlad r3, r9, r10, r3\n"                                              \
@@ -25,10 +26,26 @@
     "smlad r0, r8, r10, r0\n smlad r1, r9, r10, r1\n"                                              \
     "smlad r4, r8, r11, r4\n smlad r5, r9, r11, r5\n"
 
+// Four inputs of two pixels and four channels: 16 bytes of inputs and 16 of weights; 24
+// instructions of four bytes.
 #define SH_FOUR_OF_TWO SH_TWO_INPUTS SH_TWO_INPUTS
+enum { SH_FOUR_OF_TWO_LOG2 = 4, SH_FOUR_OF_TWO_CODE = 24 * 4 };
 
-#define SH_FOUR_TIMES(four) four four four four
-#define SH_EIGHT_TIMES(four) SH_FOUR_TIMES(four) SH_FOUR_TIMES(four)
+// A loop at label .Linputs computes %[fours] times four inputs in a turn, and is entered where its
+// last turn ends with the last inputs. r0 points at the pass, %[from] and %[end] are its members.
+// Four inputs have 2^%[four_log2] bytes, and %[four_code] bytes of code. Afterwards r1 is where the
+// inputs end, r2 where the loop is entered; r3 is changed.
+#define SH_ENTRY                                                                                   \
+    "ldr r1, [r0, %[end]]\n"                                                                       \
+    "ldr r2, [r0, %[from]]\n"                                                                      \
+    "sub r2, r2, r1\n"                                                                             \
+    "asr r2, r2, %[four_log2]\n"                                                                   \
+    "and r2, r2, %[fours] - 1\n"                                                                   \
+    "mov r3, %[four_code]\n"                                                                       \
+    "mul r2, r2, r3\n"                                                                             \
+    "adr r3, .Linputs%=\n"                                                                         \
+    "add r2, r2, r3\n"                                                                             \
+    SH_IN_THUMB("orr r2, r2, #1\n")
 
 // clang-format on
 #if defined(SH_SHARED) // where a kernel is compiled
