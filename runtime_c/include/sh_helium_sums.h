@@ -16,24 +16,26 @@
 #define SH_HELIUM_SUMS_H
 
 #ifdef __ARM_FEATURE_MVE
+#include "sh_assembly.h"
 #include "sh_helium.h"
 
-// A pass over all output channels of one pixel, or of two. The assembly knows the offsets.
+// A pass over all output channels of one pixel, or of two. Assembly reads and writes `at` by one
+// LDRD and one STRD, and reads `x` so.
 typedef struct {
 #ifdef SH_TAPS
-    const int8_t *const *runs; // 0: the runs, for either pixel in turn
-    const int8_t *const *end;  // 4: of these
+    const int8_t *const *runs; // the runs, for either pixel in turn
+    const int8_t *const *end;  // of these
 #else
-    const int8_t *x[2]; // 0, 4: of either pixel
+    const int8_t *x[2]; // of either pixel
 #endif
-    int32_t vectors;     // 8: of a run, before the last one
-    int32_t rest;        // 12: elements of the last one
-    int8_t *at[2];       // 16, 20: the next outputs of either pixel
-    int32_t left;        // 24: outputs that are left
-    const void *weights; // 28
-    int32x4_t low;       // 32
-    int32x4_t high;      // 48
-    int32x4_t zero;      // 64
+    int32_t vectors; // of a run, before the last one
+    int32_t rest;    // elements of the last one
+    int8_t *at[2];   // the next outputs of either pixel
+    int32_t left;    // outputs that are left
+    const void *weights;
+    int32x4_t low;
+    int32x4_t high;
+    int32x4_t zero;
     int32_t outputs;
     int32_t step; // from a pixel of y to the next
     int8_t *y;
@@ -50,35 +52,42 @@ typedef struct {
 #define SH_ONE_STORE "vpst\n vstrbt.32 q0, [r1], #4\n"
 
 // r0, r2, r4, r6: sums of a, b, c, d of the first pixel, r8, r10, r12, lr: of the second.
-// r1, r3: their inputs, in q0 and q2; r5: weights; r11: the pass.
+// r1, r3: their inputs, in q0 and q2; r5: weights; r11: the pass; r9: the runs that are left,
+// without SH_TAPS the elements of the last vector.
+// SH_WEIGHTS_OF_REST loads the weights of the last vector of a run; SH_RUN_BEGIN goes to its first
+// inputs, and SH_RUN_END back to it with the next run.
 #ifdef SH_TAPS
-#define SH_BEHIND "vldrb.u8 q1, [r5], #16\n"
-#define SH_BEGIN                                                                                   \
-    "ldr r9, [r11]\n"                                                                              \
-    "ldr r7, [r11, #12]\n"                                                                         \
+#define SH_WEIGHTS_OF_REST "vldrb.u8 q1, [r5], #16\n"
+#define SH_RUN_BEGIN                                                                               \
+    "ldr r9, [r11, %[runs]]\n"                                                                     \
+    "ldr r7, [r11, %[rest]]\n"                                                                     \
     "vctp.8 r7\n"                                                                                  \
-    "2:\n"                                                                                         \
+    ".Lrun%=:\n"                                                                                   \
     "ldrd r1, r3, [r9], #8\n"
-#define SH_END                                                                                     \
-    "ldr r1, [r11, #4]\n"                                                                          \
+#define SH_RUN_END                                                                                 \
+    "ldr r1, [r11, %[end]]\n"                                                                      \
     "cmp r9, r1\n"                                                                                 \
-    "bne 2b\n"
+    "bne .Lrun%=\n"
+#define SH_INPUT_MEMBERS SH_MEMBER(sh_pass, runs), SH_MEMBER(sh_pass, end)
 #else
-#define SH_BEHIND "vldrb.u8 q1, [r5]\n add r5, r5, r9\n"
-#define SH_BEGIN                                                                                   \
-    "ldrd r1, r3, [r11]\n"                                                                         \
+#define SH_WEIGHTS_OF_REST "vldrb.u8 q1, [r5]\n add r5, r5, r9\n"
+#define SH_RUN_BEGIN                                                                               \
+    "ldrd r1, r3, [r11, %[x]]\n"                                                                   \
     "vctp.8 r9\n"
-#define SH_END
+#define SH_RUN_END
+#define SH_INPUT_MEMBERS SH_MEMBER(sh_pass, x)
 #endif
 
-#define SH_EACH(SECOND, WEIGHTS, one, other)                                                       \
+// Adds the products of a vector of inputs with the weights of a channel to its sums, `sum` and that
+// of the second pixel. WEIGHTS loads the weights.
+#define SH_CHANNEL_SUM(SECOND, WEIGHTS, sum, second)                                               \
     WEIGHTS                                                                                        \
-    "vmladava.s8 " one ", q0, q1\n"                                                                \
-    SECOND("vmladava.s8 " other ", q2, q1\n")
+    "vmladava.s8 " sum ", q0, q1\n"                                                                \
+    SECOND("vmladava.s8 " second ", q2, q1\n")
 
-#define SH_PRODUCTS(SECOND, WEIGHTS)                                                               \
-    SH_EACH(SECOND, WEIGHTS, "r0", "r8") SH_EACH(SECOND, WEIGHTS, "r2", "r10")                     \
-    SH_EACH(SECOND, WEIGHTS, "r4", "r12") SH_EACH(SECOND, WEIGHTS, "r6", "lr")
+#define SH_FOUR_SUMS(SECOND, WEIGHTS)                                                              \
+    SH_CHANNEL_SUM(SECOND, WEIGHTS, "r0", "r8") SH_CHANNEL_SUM(SECOND, WEIGHTS, "r2", "r10")       \
+    SH_CHANNEL_SUM(SECOND, WEIGHTS, "r4", "r12") SH_CHANNEL_SUM(SECOND, WEIGHTS, "r6", "lr")
 
 // Scales four sums, as sh_rescale_four, and clamps them. q2, q3: multipliers, shifts; r7: 1.
 #define SH_SCALE(sums)                                                                             \
@@ -89,69 +98,82 @@ typedef struct {
     "vmax.s32 " sums ", " sums ", q4\n"                                                            \
     "vmin.s32 " sums ", " sums ", q5\n"
 
-#define SH_PASS(SECOND, LAST, STORE)                                                                    \
-    "push {r7, r11}\n"                                                                             \
-    "vldrw.u32 q4, [r11, #32]\n"                                                                   \
-    "vldrw.u32 q5, [r11, #48]\n"                                                                   \
-    "vldrw.u32 q6, [r11, #64]\n"                                                                   \
-    "ldr r5, [r11, #28]\n"                                                                         \
-    "ldr r9, [r11, #12]\n"                                                                         \
-    "1:\n"                                                                                         \
-    "ldm r5!, {r0, r2, r4, r6}\n"                                                                  \
-    SECOND("mov r8, r0\n mov r10, r2\n mov r12, r4\n mov lr, r6\n")                                \
-    SH_BEGIN                                                                                       \
-    "ldr r7, [r11, #8]\n"                                                                          \
-    "cbz r7, 4f\n"                                                                                 \
-    "3:\n"                                                                                         \
-    "vldrb.u8 q0, [r1], #16\n"                                                                     \
-    SECOND("vldrb.u8 q2, [r3], #16\n")                                                             \
-    SH_PRODUCTS(SECOND, "vldrb.u8 q1, [r5], #16\n")                                                \
-    "subs r7, r7, #1\n"                                                                            \
-    "bne 3b\n"                                                                                     \
-    "4:\n"                                                                                         \
-    LAST                                                                                           \
-    SH_PRODUCTS(SECOND, SH_BEHIND)                                                                 \
-    SH_END                                                                                         \
-    "vmov q0[2], q0[0], r0, r4\n"                                                                  \
-    "vmov q0[3], q0[1], r2, r6\n"                                                                  \
-    SECOND("vmov q1[2], q1[0], r8, r12\n")                                                         \
-    SECOND("vmov q1[3], q1[1], r10, lr\n")                                                         \
-    "vldrw.u32 q2, [r5], #16\n"                                                                    \
-    "mov r7, #1\n"                                                                                 \
-    "vldrw.u32 q3, [r5], #16\n"                                                                    \
-    SH_SCALE("q0")                                                                                 \
-    SECOND(SH_SCALE("q1"))                                                                         \
-    "ldr r7, [r11, #24]\n"                                                                         \
-    "ldrd r1, r3, [r11, #16]\n"                                                                    \
-    "vctp.32 r7\n"                                                                                 \
-    STORE                                                                                          \
-    "subs r7, r7, #4\n"                                                                            \
-    "strd r1, r3, [r11, #16]\n"                                                                    \
-    "str r7, [r11, #24]\n"                                                                         \
-    "bgt 1b\n"                                                                                     \
-    "pop {r7, r11}\n"
+// All of sh_run_one and sh_run_two.
+#define SH_PASS(SECOND, LAST, STORE)                                                               \
+    __asm volatile(                                                                                \
+        "push {r4-r11, lr}\n"                                                                      \
+        "vpush {d8-d13}\n"                                                                         \
+        "mov r11, r0\n"                                                                            \
+        "vldrw.u32 q4, [r11, %[low]]\n"                                                            \
+        "vldrw.u32 q5, [r11, %[high]]\n"                                                           \
+        "vldrw.u32 q6, [r11, %[zero]]\n"                                                           \
+        "ldr r5, [r11, %[weights]]\n"                                                              \
+        "ldr r9, [r11, %[rest]]\n"                                                                 \
+        ".Lchannels%=:\n"                                                                          \
+        "ldm r5!, {r0, r2, r4, r6}\n"                                                              \
+        SECOND("mov r8, r0\n mov r10, r2\n mov r12, r4\n mov lr, r6\n")                            \
+        SH_RUN_BEGIN                                                                               \
+        "ldr r7, [r11, %[vectors]]\n"                                                              \
+        "cbz r7, .Lrest%=\n"                                                                       \
+        ".Lvectors%=:\n"                                                                           \
+        "vldrb.u8 q0, [r1], #16\n"                                                                 \
+        SECOND("vldrb.u8 q2, [r3], #16\n")                                                         \
+        SH_FOUR_SUMS(SECOND, "vldrb.u8 q1, [r5], #16\n")                                           \
+        "subs r7, r7, #1\n"                                                                        \
+        "bne .Lvectors%=\n"                                                                        \
+        ".Lrest%=:\n"                                                                              \
+        LAST                                                                                       \
+        SH_FOUR_SUMS(SECOND, SH_WEIGHTS_OF_REST)                                                   \
+        SH_RUN_END                                                                                 \
+        "vmov q0[2], q0[0], r0, r4\n"                                                              \
+        "vmov q0[3], q0[1], r2, r6\n"                                                              \
+        SECOND("vmov q1[2], q1[0], r8, r12\n")                                                     \
+        SECOND("vmov q1[3], q1[1], r10, lr\n")                                                     \
+        "vldrw.u32 q2, [r5], #16\n"                                                                \
+        "mov r7, #1\n"                                                                             \
+        "vldrw.u32 q3, [r5], #16\n"                                                                \
+        SH_SCALE("q0")                                                                             \
+        SECOND(SH_SCALE("q1"))                                                                     \
+        "ldr r7, [r11, %[left]]\n"                                                                 \
+        "ldrd r1, r3, [r11, %[at]]\n"                                                              \
+        "vctp.32 r7\n"                                                                             \
+        STORE                                                                                      \
+        "subs r7, r7, #4\n"                                                                        \
+        "strd r1, r3, [r11, %[at]]\n"                                                              \
+        "str r7, [r11, %[left]]\n"                                                                 \
+        "bgt .Lchannels%=\n"                                                                       \
+        "vpop {d8-d13}\n"                                                                          \
+        "pop {r4-r11, pc}\n"                                                                       \
+        :                                                                                          \
+        : SH_INPUT_MEMBERS, SH_MEMBER(sh_pass, vectors), SH_MEMBER(sh_pass, rest),                 \
+          SH_MEMBER(sh_pass, at), SH_MEMBER(sh_pass, left), SH_MEMBER(sh_pass, weights),           \
+          SH_MEMBER(sh_pass, low), SH_MEMBER(sh_pass, high), SH_MEMBER(sh_pass, zero)              \
+        : "memory")
 
-// This is assembly because compilers keep the sums of one block on the stack while they compute
-// those of the next, and it needs all 14 registers.
-#define SH_RUN(SECOND, LAST, STORE)                                                                     \
-    __asm volatile(SH_PASS(SECOND, LAST, STORE)                                                               \
-                   : "+r"(at)                                                                      \
-                   :                                                                               \
-                   : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr",     \
-                     "q0", "q1", "q2", "q3", "q4", "q5", "q6", "cc", "memory")
+// Computes all channels of a pixel, four at a time.
+//
+// Arguments: r0: the pass.
+// Changes:   r0 to r3, r12, lr, q0 to q3, the predicate and the flags; of the pass at and left.
+// Stack:     84 bytes.
+// Loop:      a turn is a vector of 16 inputs and four channels, 64 multiply-accumulates by 4
+//            VMLADAVA and 5 loads; 11 instructions.
+SH_NAKED static void sh_run_one(sh_pass *of SH_ARGUMENT)
+{
+    SH_PASS(SH_ONE_PIXEL, SH_ONE_LAST, SH_ONE_STORE);
+}
+
+// Computes all channels of two pixels, four at a time; the pixels share the loaded weights.
+//
+// Arguments: r0: the pass.
+// Changes:   r0 to r3, r12, lr, q0 to q3, the predicate and the flags; of the pass at and left.
+// Stack:     84 bytes.
+// Loop:      a turn is a vector of 16 inputs of either pixel and four channels, 128
+//            multiply-accumulates by 8 VMLADAVA and 6 loads; 16 instructions.
+SH_NAKED static void sh_run_two(sh_pass *of SH_ARGUMENT)
+{
+    SH_PASS(SH_TWO_PIXELS, SH_TWO_LAST, SH_TWO_STORE);
+}
 // clang-format on
-
-SH_APART void sh_run_one(sh_pass *of)
-{
-    register sh_pass *at __asm("r11") = of;
-    SH_RUN(SH_ONE_PIXEL, SH_ONE_LAST, SH_ONE_STORE);
-}
-
-SH_APART void sh_run_two(sh_pass *of)
-{
-    register sh_pass *at __asm("r11") = of;
-    SH_RUN(SH_TWO_PIXELS, SH_TWO_LAST, SH_TWO_STORE);
-}
 
 // Sets the length of a run.
 SH_INLINED void sh_set_run(sh_pass *of, int32_t run)
