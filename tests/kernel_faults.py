@@ -130,11 +130,11 @@ _STEPS32 = (  # in sh_steps32.h
     ("saturation", '"bics r2, r2, r7\\n"', '""'),
 )
 _THUMB = (  # conv2d_s8_side_by_side.inc, and what its users have in common
-    ("tail", 'TAP("2") TAP("3")', 'TAP("2") TAP("2")'),
-    ("tail", 'TAP("6") TAP("7")', 'TAP("6") TAP("6")'),
-    ("tail", 'TAP("4") TAP("5")', 'TAP("4") TAP("4")'),
+    ("tail", '".irp at, 0, 1, 2, 3\\n"', '".irp at, 0, 1, 2, 2\\n"'),
+    ("tail", '".irp at, 4, 5, 6, 7\\n"', '".irp at, 4, 5, 6, 6\\n"'),
+    ("tail", '".irp at, 4, 5, 6, 7\\n"', '".irp at, 4, 4, 6, 7\\n"'),
     ("tail", "windows.taps[i] = 0;", "windows.taps[i] = 1;"),
-    ("tail", '"blo 11f\\n"', '"blo 14f\\n"'),  # all but one of the last pixels
+    ("tail", '"blo .Lone_missing%=\\n"', '"blo .Lfirst_pixel%=\\n"'),  # all but one of the last pixels
     ("tail", "count > 0; count--, from++", "count > 1; count--, from++"),
     ("padding", "spread_zero(op->x_zero", "spread_zero(0"),
     ("padding", "total * -128", "total * -127"),
@@ -418,7 +418,7 @@ OWN = {
     "dense_s8_thumb": (
         ("tail", "left > 0; left--", "left > 1; left--"),  # the last vector
         ("tail", "next.x += inputs;", "next.x++;"),
-        ("tail", 'INPUT("r7", "28",', 'INPUT("r6", "28",'),  # the last of eight inputs
+        ("tail", 'INPUT("r7", "28")', 'INPUT("r6", "28")'),  # the last of eight inputs
         ("tail", '"adds r0, #4\\n"', '""'),  # the inputs one by one
         ("tail", "next.y + outputs;", "next.y + outputs - (outputs > 1);"),
         ("padding", "total * -128", "total * -127"),

@@ -21,6 +21,18 @@
 // The operand %[member]: how many bytes from its begin a struct has this member.
 #define SH_MEMBER(type, member) [member] "i"(offsetof(type, member))
 
+// The begin and the end of such a function for Armv6-M, whose PUSH and POP reach low registers
+// only: 36 bytes of stack. Changes r4 to r7.
+#define SH_SAVE_ALL                                                                                \
+    ".syntax unified\n"                                                                            \
+    "push {r4, r5, r6, r7, lr}\n"                                                                  \
+    "mov r4, r8\n mov r5, r9\n mov r6, r10\n mov r7, r11\n"                                        \
+    "push {r4, r5, r6, r7}\n"
+#define SH_RESTORE_ALL                                                                             \
+    "pop {r4, r5, r6, r7}\n"                                                                       \
+    "mov r8, r4\n mov r9, r5\n mov r10, r6\n mov r11, r7\n"                                        \
+    "pop {r4, r5, r6, r7, pc}\n"
+
 // A branch to a register takes its instruction set from bit 0 of the address.
 #ifdef __thumb__
 #define SH_IN_THUMB(text) text
