@@ -202,11 +202,11 @@ _UNFUSED = (("rounding", "float total = sum + x * w;", "float total = __builtin_
 _FIRST_SUM = ("rounding", "return bias;", "return 0.0f * bias;")
 _FUSED = (("rounding", "return SH_FUSED_MULTIPLY_ADD(x, w, sum);", "return sum + x * w;"), _FIRST_SUM)
 _HALF_ROWS = (  # in sh_half.h, on Cortex-M
-    ("packing", 'vcvtb.f32.f16 %0, %1" : "=t"(value)', 'vcvtt.f32.f16 %0, %1" : "=t"(value)'),
+    ("packing", '"vcvtb.f32.f16 %[value]', '"vcvtt.f32.f16 %[value]'),
     ("packing", "vcvtb.f16.f32", "vcvtt.f16.f32"),
 )
 _HALF = (_FIRST_SUM, *_HALF_ROWS)  # a product of two float16 has no rounding
-_HALF_PAIRS = (*_HALF, ("packing", 'vcvtt.f32.f16 %0, %1" : "=t"(to[1])', 'vcvtb.f32.f16 %0, %1" : "=t"(to[1])'))
+_HALF_PAIRS = (*_HALF, ("packing", '"vcvtt.f32.f16 %[high]', '"vcvtb.f32.f16 %[high]'))
 _UNFUSED_FOUR = (("rounding", "return vaddq_f32(sums, vmulq_n_f32(w, x));", "return vfmaq_n_f32(sums, w, x);"),)
 _FUSED_FOUR = (("rounding", "return vfmaq_n_f32(sums, w, x);", "return vaddq_f32(sums, vmulq_n_f32(w, x));"),)
 _HALF_NEON = (
@@ -306,7 +306,7 @@ OWN = {
     ),
     "minimum_s8_simd32": (
         ("tail", "left > 0; left--", "left > 1; left--"),
-        ("packing", "sel %1, %2, %1", "sel %1, %1, %2"),
+        ("packing", "sel %[a], %[b], %[a]", "sel %[a], %[a], %[b]"),
         ("saturation", "sh_larger_of_four(sh_load_four(y), least)", "sh_load_four(y)"),
         *_CLAMPED,
     ),

@@ -54,6 +54,43 @@ def test_what_assembly_pushes_is_part_of_the_frame(target: str, cpu: str, tmp_pa
     assert 20 <= frames["with"] - frames["without"] <= 28  # the compiler may align its own part
 
 
+# Pushes nine words, makes room for three, and returns on two paths.
+NAKED = """
+__attribute__((naked, noinline)) int twice(int n) {
+    __asm volatile(
+        ".syntax unified\\n"
+        "push {r4, r5, r6, r7, lr}\\n"
+        "push {r0, r1, r2, r3}\\n"
+        "sub sp, sp, #12\\n"
+        "cmp r0, #0\\n"
+        "beq 1f\\n"
+        "add sp, sp, #28\\n"
+        "pop {r4, r5, r6, r7, pc}\\n"
+        "1:\\n"
+        "add sp, sp, #12\\n"
+        "pop {r0, r1, r2, r3}\\n"
+        "pop {r4, r5, r6, r7, pc}\\n");
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "cpu"),
+    [
+        ("thumb-freestanding-eabi", "cortex_m0"),
+        ("thumb-freestanding-eabihf", "cortex_m55"),
+        ("arm-freestanding-eabihf", "arm1176jzf_s"),
+    ],
+)
+def test_the_frame_of_a_function_that_is_assembly_as_a_whole_is_what_it_pushes(target: str, cpu: str, tmp_path: Path):
+    (tmp_path / "naked.c").write_text(NAKED)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, f"-mcpu={cpu}", "-O2", "-c"]
+    command += ["-ffunction-sections", "-fstack-size-section", "naked.c", "-o", "naked.o"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    assert read([tmp_path / "naked.o"]).functions["twice"].frame == 48
+
+
 def test_the_end_of_a_path_is_no_end_of_the_next_one():
     paths = (8, 16, -16, -8, 12, -12)  # a function's own 24 bytes, one path out, and assembly behind it
 

@@ -37,14 +37,14 @@ SH_INLINED float sh_half_to_float(uint16_t bits)
 {
     const sh_half half = {bits};
     float value;
-    __asm("vcvtb.f32.f16 %0, %1" : "=t"(value) : "t"(half.value));
+    __asm("vcvtb.f32.f16 %[value], %[half]" : [value] "=t"(value) : [half] "t"(half.value));
     return value;
 }
 
 SH_INLINED uint16_t sh_float_to_half(float value)
 {
     sh_half half;
-    __asm("vcvtb.f16.f32 %0, %1" : "=t"(half.value) : "t"(value));
+    __asm("vcvtb.f16.f32 %[half], %[value]" : [half] "=t"(half.value) : [value] "t"(value));
     return (uint16_t)half.bits;
 }
 
@@ -53,8 +53,8 @@ SH_INLINED uint16_t sh_float_to_half(float value)
 SH_INLINED void sh_halves_to_floats(uint32_t bits, float to[2])
 {
     const sh_half pair = {bits};
-    __asm("vcvtb.f32.f16 %0, %1" : "=t"(to[0]) : "t"(pair.value));
-    __asm("vcvtt.f32.f16 %0, %1" : "=t"(to[1]) : "t"(pair.value));
+    __asm("vcvtb.f32.f16 %[low], %[pair]" : [low] "=t"(to[0]) : [pair] "t"(pair.value));
+    __asm("vcvtt.f32.f16 %[high], %[pair]" : [high] "=t"(to[1]) : [pair] "t"(pair.value));
 }
 #else
 SH_INLINED float sh_half_to_float(uint16_t half)

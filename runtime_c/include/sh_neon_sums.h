@@ -38,16 +38,22 @@ typedef struct {
 } sh_pass;
 
 #ifdef __aarch64__
+// An instruction for each of four output channels o: products of the low eight elements of a pixel,
+// products of the high eight added to them, and both added to the sums of 32 bits.
 #define SH_EACH(instruction) instruction("0") instruction("1") instruction("2") instruction("3")
-#define SH_LOW(o) "smull %[p" o "].8h, %[x].8b, %[w" o "].8b\n"
-#define SH_HIGH(o) "smlal2 %[p" o "].8h, %[x].16b, %[w" o "].16b\n"
-#define SH_WIDE(o) "sadalp %[s" o "].4s, %[p" o "].8h\n"
-// clang-format off
+#define SH_LOW(o) "smull %[products" o "].8h, %[x].8b, %[w" o "].8b\n"
+#define SH_HIGH(o) "smlal2 %[products" o "].8h, %[x].16b, %[w" o "].16b\n"
+#define SH_WIDE(o) "sadalp %[sum" o "].4s, %[products" o "].8h\n"
+
+// Operands: x: the elements of a pixel; w0 to w3: weights, sum0 to sum3: the sums, products0 to
+// products3: 16 bits each. For 16 elements 64 multiply-accumulates by 12 instructions, for 8 32 by
+// 8. clang-format off
 #define SH_ADD(instructions)                                                                       \
     int16x8_t p0, p1, p2, p3;                                                                      \
     __asm(instructions                                                                             \
-          : [s0] "+w"(sums[0]), [s1] "+w"(sums[1]), [s2] "+w"(sums[2]), [s3] "+w"(sums[3]),        \
-            [p0] "=&w"(p0), [p1] "=&w"(p1), [p2] "=&w"(p2), [p3] "=&w"(p3)                         \
+          : [sum0] "+w"(sums[0]), [sum1] "+w"(sums[1]), [sum2] "+w"(sums[2]),                      \
+            [sum3] "+w"(sums[3]), [products0] "=&w"(p0), [products1] "=&w"(p1),                    \
+            [products2] "=&w"(p2), [products3] "=&w"(p3)                                           \
           : [x] "w"(x), [w0] "w"(w[0]), [w1] "w"(w[1]), [w2] "w"(w[2]), [w3] "w"(w[3]))
 // clang-format on
 #endif

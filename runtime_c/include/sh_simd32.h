@@ -15,7 +15,7 @@ SH_INLINED uint32_t sh_load_four(const int8_t *from)
 #ifdef __ARM_FEATURE_UNALIGNED
     __builtin_memcpy(&four, from, 4);
 #else // compilers would load bytes
-    __asm("ldr %0, %1" : "=r"(four) : "m"(*(const int8_t(*)[4])from));
+    __asm("ldr %[four], %[from]" : [four] "=r"(four) : [from] "m"(*(const int8_t(*)[4])from));
 #endif
     return four;
 }
@@ -25,7 +25,7 @@ SH_INLINED void sh_store_four(int8_t *to, uint32_t four)
 #ifdef __ARM_FEATURE_UNALIGNED
     __builtin_memcpy(to, &four, 4);
 #else
-    __asm("str %1, %0" : "=m"(*(int8_t(*)[4])to) : "r"(four));
+    __asm("str %[four], %[to]" : [to] "=m"(*(int8_t(*)[4])to) : [four] "r"(four));
 #endif
 }
 
@@ -55,7 +55,9 @@ SH_INLINED int32_t sh_high_half(uint32_t two)
 SH_INLINED uint32_t sh_even_added(uint32_t addends, uint32_t four)
 {
     uint32_t two;
-    __asm("sxtab16 %0, %1, %2" : "=r"(two) : "r"(addends), "r"(four));
+    __asm("sxtab16 %[two], %[addends], %[four]"
+          : [two] "=r"(two)
+          : [addends] "r"(addends), [four] "r"(four));
     return two;
 }
 
@@ -63,21 +65,23 @@ SH_INLINED uint32_t sh_even_added(uint32_t addends, uint32_t four)
 SH_INLINED uint32_t sh_odd_added(uint32_t addends, uint32_t four)
 {
     uint32_t two;
-    __asm("sxtab16 %0, %1, %2, ror #8" : "=r"(two) : "r"(addends), "r"(four));
+    __asm("sxtab16 %[two], %[addends], %[four], ror #8"
+          : [two] "=r"(two)
+          : [addends] "r"(addends), [four] "r"(four));
     return two;
 }
 
 SH_INLINED uint32_t sh_even(uint32_t four)
 {
     uint32_t two;
-    __asm("sxtb16 %0, %1" : "=r"(two) : "r"(four));
+    __asm("sxtb16 %[two], %[four]" : [two] "=r"(two) : [four] "r"(four));
     return two;
 }
 
 SH_INLINED uint32_t sh_odd(uint32_t four)
 {
     uint32_t two;
-    __asm("sxtb16 %0, %1, ror #8" : "=r"(two) : "r"(four));
+    __asm("sxtb16 %[two], %[four], ror #8" : [two] "=r"(two) : [four] "r"(four));
     return two;
 }
 
@@ -85,38 +89,42 @@ SH_INLINED uint32_t sh_odd(uint32_t four)
 SH_INLINED uint32_t sh_low_halves(uint32_t low, uint32_t high)
 {
     uint32_t two;
-    __asm("pkhbt %0, %1, %2, lsl #16" : "=r"(two) : "r"(low), "r"(high));
+    __asm("pkhbt %[two], %[low], %[high], lsl #16"
+          : [two] "=r"(two)
+          : [low] "r"(low), [high] "r"(high));
     return two;
 }
 
 SH_INLINED uint32_t sh_high_halves(uint32_t low, uint32_t high)
 {
     uint32_t two;
-    __asm("pkhtb %0, %1, %2, asr #16" : "=r"(two) : "r"(high), "r"(low));
+    __asm("pkhtb %[two], %[high], %[low], asr #16"
+          : [two] "=r"(two)
+          : [high] "r"(high), [low] "r"(low));
     return two;
 }
 
 // The sum of the products of both halves, and `sum`.
 SH_INLINED int32_t sh_two_products(uint32_t x, uint32_t w, int32_t sum)
 {
-    __asm("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(w));
+    __asm("smlad %[sum], %[x], %[w], %[sum]" : [sum] "+r"(sum) : [x] "r"(x), [w] "r"(w));
     return sum;
 }
 
 SH_INLINED int32_t sh_two_products_alone(uint32_t x, uint32_t w)
 {
     int32_t sum;
-    __asm("smuad %0, %1, %2" : "=r"(sum) : "r"(x), "r"(w));
+    __asm("smuad %[sum], %[x], %[w]" : [sum] "=r"(sum) : [x] "r"(x), [w] "r"(w));
     return sum;
 }
 
 SH_INLINED uint32_t sh_larger_of_four(uint32_t a, uint32_t b)
 {
     uint32_t difference;
-    __asm("ssub8 %0, %1, %2\n"
-          "sel %1, %1, %2\n"
-          : "=&r"(difference), "+r"(a)
-          : "r"(b)
+    __asm("ssub8 %[difference], %[a], %[b]\n"
+          "sel %[a], %[a], %[b]\n"
+          : [difference] "=&r"(difference), [a] "+r"(a)
+          : [b] "r"(b)
           : "cc");
     return a;
 }
@@ -124,10 +132,10 @@ SH_INLINED uint32_t sh_larger_of_four(uint32_t a, uint32_t b)
 SH_INLINED uint32_t sh_smaller_of_four(uint32_t a, uint32_t b)
 {
     uint32_t difference;
-    __asm("ssub8 %0, %1, %2\n"
-          "sel %1, %2, %1\n"
-          : "=&r"(difference), "+r"(a)
-          : "r"(b)
+    __asm("ssub8 %[difference], %[a], %[b]\n"
+          "sel %[a], %[b], %[a]\n"
+          : [difference] "=&r"(difference), [a] "+r"(a)
+          : [b] "r"(b)
           : "cc");
     return a;
 }

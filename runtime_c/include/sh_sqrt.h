@@ -11,14 +11,14 @@
 SH_INLINED float sh_sqrt_f32(float x)
 {
     float root;
-    __asm("vsqrt.f32 %0, %1" : "=t"(root) : "t"(x));
+    __asm("vsqrt.f32 %[root], %[x]" : [root] "=t"(root) : [x] "t"(x));
     return root;
 }
 #elif defined(__aarch64__)
 SH_INLINED float sh_sqrt_f32(float x)
 {
     float root;
-    __asm("fsqrt %s0, %s1" : "=w"(root) : "w"(x));
+    __asm("fsqrt %s[root], %s[x]" : [root] "=w"(root) : [x] "w"(x));
     return root;
 }
 #else

@@ -51,51 +51,53 @@ enum { SH_FOUR_OF_TWO_LOG2 = 4, SH_FOUR_OF_TWO_CODE = 24 * 4 };
 #if defined(SH_SHARED) // where a kernel is compiled
 #define SH_WIDEN SH_SHARED(conv2d_s8_widen)
 
+// Extend four inputs of a pixel, four of two pixels, eight of two, and return the end of the words.
+// Assembly brings the words into an order of registers that one STM stores, which compilers do not.
 SH_INLINED uint32_t *sh_widen_four(const int8_t *p, uint32_t *to)
 {
-    __asm volatile("ldr r6, [%1]\n"
+    __asm volatile("ldr r6, [%[p]]\n"
                    "sxtb16 r4, r6\n"
                    "sxtb16 r5, r6, ror #8\n"
-                   "stm %0!, {r4, r5}\n"
-                   : "+r"(to)
-                   : "r"(p)
+                   "stm %[to]!, {r4, r5}\n"
+                   : [to] "+r"(to)
+                   : [p] "r"(p)
                    : "r4", "r5", "r6", "memory");
     return to;
 }
 
 SH_INLINED uint32_t *sh_widen_fours(const int8_t *p, const int8_t *q, uint32_t *to)
 {
-    __asm volatile("ldr r6, [%1]\n"
-                   "ldr r8, [%2]\n"
+    __asm volatile("ldr r6, [%[p]]\n"
+                   "ldr r8, [%[q]]\n"
                    "sxtb16 r4, r6\n"
                    "sxtb16 r5, r8\n"
                    "sxtb16 r6, r6, ror #8\n"
                    "sxtb16 r8, r8, ror #8\n"
-                   "stm %0!, {r4, r5, r6, r8}\n"
-                   : "+r"(to)
-                   : "r"(p), "r"(q)
+                   "stm %[to]!, {r4, r5, r6, r8}\n"
+                   : [to] "+r"(to)
+                   : [p] "r"(p), [q] "r"(q)
                    : "r4", "r5", "r6", "r8", "memory");
     return to;
 }
 
 SH_INLINED uint32_t *sh_widen_eights(const int8_t *p, const int8_t *q, uint32_t *to)
 {
-    __asm volatile("ldr r6, [%1]\n"
-                   "ldr r8, [%2]\n"
-                   "ldr r9, [%1, #4]\n"
-                   "ldr r10, [%2, #4]\n"
+    __asm volatile("ldr r6, [%[p]]\n"
+                   "ldr r8, [%[q]]\n"
+                   "ldr r9, [%[p], #4]\n"
+                   "ldr r10, [%[q], #4]\n"
                    "sxtb16 r4, r6\n"
                    "sxtb16 r5, r8\n"
                    "sxtb16 r6, r6, ror #8\n"
                    "sxtb16 r8, r8, ror #8\n"
-                   "stm %0!, {r4, r5, r6, r8}\n"
+                   "stm %[to]!, {r4, r5, r6, r8}\n"
                    "sxtb16 r4, r9\n"
                    "sxtb16 r5, r10\n"
                    "sxtb16 r6, r9, ror #8\n"
                    "sxtb16 r8, r10, ror #8\n"
-                   "stm %0!, {r4, r5, r6, r8}\n"
-                   : "+r"(to)
-                   : "r"(p), "r"(q)
+                   "stm %[to]!, {r4, r5, r6, r8}\n"
+                   : [to] "+r"(to)
+                   : [p] "r"(p), [q] "r"(q)
                    : "r4", "r5", "r6", "r8", "r9", "r10", "memory");
     return to;
 }
@@ -131,20 +133,21 @@ SH_MERGED uint32_t *SH_WIDEN(const int8_t *const run[2], int32_t pixels, int32_t
 #if SH_PIXELS == 3
 #define SH_WIDEN_THREE SH_SHARED(conv2d_s8_widen_three)
 
+// Four inputs of three pixels, each `ahead` bytes behind the one before.
 SH_INLINED uint32_t *sh_widen_fours_of_three(const int8_t *p, ptrdiff_t ahead, uint32_t *to)
 {
-    __asm volatile("ldr r8, [%1]\n"
-                   "ldr r9, [%1, %2]\n"
-                   "ldr r10, [%1, %3]\n"
+    __asm volatile("ldr r8, [%[p]]\n"
+                   "ldr r9, [%[p], %[ahead]]\n"
+                   "ldr r10, [%[p], %[twice]]\n"
                    "sxtb16 r4, r8\n"
                    "sxtb16 r5, r9\n"
                    "sxtb16 r6, r10\n"
                    "sxtb16 r8, r8, ror #8\n"
                    "sxtb16 r9, r9, ror #8\n"
                    "sxtb16 r10, r10, ror #8\n"
-                   "stm %0!, {r4, r5, r6, r8, r9, r10}\n"
-                   : "+r"(to)
-                   : "r"(p), "r"(ahead), "r"(2 * ahead)
+                   "stm %[to]!, {r4, r5, r6, r8, r9, r10}\n"
+                   : [to] "+r"(to)
+                   : [p] "r"(p), [ahead] "r"(ahead), [twice] "r"(2 * ahead)
                    : "r4", "r5", "r6", "r8", "r9", "r10", "memory");
     return to;
 }
