@@ -44,8 +44,7 @@ enum { SH_FOUR_OF_TWO_LOG2 = 4, SH_FOUR_OF_TWO_CODE = 24 * 4 };
     "mov r3, %[four_code]\n"                                                                       \
     "mul r2, r2, r3\n"                                                                             \
     "adr r3, .Linputs%=\n"                                                                         \
-    "add r2, r2, r3\n"                                                                             \
-    SH_IN_THUMB("orr r2, r2, #1\n")
+    "add r2, r2, r3\n"
 
 // clang-format on
 #if defined(SH_SHARED) // where a kernel is compiled
