@@ -33,7 +33,8 @@
     "mov r8, r4\n mov r9, r5\n mov r10, r6\n mov r11, r7\n"                                        \
     "pop {r4, r5, r6, r7, pc}\n"
 
-// A branch to a register takes its instruction set from bit 0 of the address.
+// Text for the instruction set Thumb: there a load of pc wants bit 0 of the address set, and
+// branches have two lengths.
 #ifdef __thumb__
 #define SH_IN_THUMB(text) text
 #else
