@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,9 @@ from shoehorn_mcu_host.base import sandbox
 
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Objects of firmware are compiled once for all tests (objects.py).
+os.environ["PLATFORMIO_EXTRA_SCRIPTS"] = f"pre:{Path(__file__).with_name('pio_objects.py')}"
 
 Gen = Callable[..., Result]
 
