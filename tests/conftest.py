@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tflite_writer import stacked_model
 
 from shoehorn_mcu.cli.group import main
 from shoehorn_mcu_host.base import sandbox
@@ -33,6 +34,14 @@ def gen() -> Gen:
         return CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def stacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model whose curve of plans is found quickly."""
+    path = tmp_path_factory.mktemp("stacked") / "stacked.tflite"
+    path.write_bytes(stacked_model().bytes())
+    return path
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def compiled(words: Sequence[str], folder: Path, environment: Mapping[str, str] 
         shutil.copyfile(made, copy)
         Path(copy).replace(kept)
     return code, said
+
+
+def compiled_all(command: Sequence[str], sources: Sequence[Path], folder: Path) -> list[Path]:
+    """The objects of some sources in `folder`, by a compiler and its options; its word is an AssertionError."""
+    made = [folder / f"{source.stem}.o" for source in sources]
+
+    def one(pair: tuple[Path, Path]) -> tuple[int, str]:
+        return compiled([*command, "-c", str(pair[0]), "-o", str(pair[1])], folder)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for code, said in pool.map(one, zip(sources, made, strict=True)):
+            assert code == 0 and not said, said[-4000:]
+    return made
 
 
 def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str] | None) -> tuple[int, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from bottlenecks import bottlenecks
 from shared import MODELS, needs_shared
@@ -15,6 +17,7 @@ from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.stage import stages
 
 
+@cache
 def in_bands(seed: int, capacity: int) -> tuple[Candidates, Plan] | None:
     """The first plan of random blocks within a capacity, if it has blocks in bands."""
     graph = bottlenecks(seed)
@@ -24,6 +27,7 @@ def in_bands(seed: int, capacity: int) -> tuple[Candidates, Plan] | None:
     return (candidates, found) if found is not None and found.cascades else None
 
 
+@cache
 def smallest(seed: int) -> int:
     """The smallest arena of random blocks without recomputation."""
     graph = bottlenecks(seed)
