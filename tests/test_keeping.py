@@ -82,7 +82,8 @@ def test_figures_of_mcunet() -> None:
     assert plan(MODELS / "mcunet-5fps-vww.tflite", options).predicted_instructions < 19_000_000  # 19.6 M without
 
 
-def test_an_allowance_counts_what_is_recomputed_after_rows_are_kept() -> None:
+@pytest.mark.parametrize("most", [2, pytest.param(14, marks=pytest.mark.long)])
+def test_an_allowance_counts_what_is_recomputed_after_rows_are_kept(most: int) -> None:
     """A plan whose bands alone recompute too much is found for the allowance that it needs in the end."""
     found = 0
     for seed in range(14):
@@ -99,4 +100,6 @@ def test_an_allowance_counts_what_is_recomputed_after_rows_are_kept() -> None:
         plan = make_plan(lower(graph, chosen, capacity, True, Cuts(graph, chosen)), Goal.TIME, macs)
         assert plan.arena_bytes <= capacity
         found += 1
+        if found == most:
+            break
     assert found > 1

@@ -339,7 +339,7 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen):
     ("board", "names", "streamed"),
     [
         ("mps2-an386", ("ram", "psram"), True),
-        ("mps2-an505", ("isram", "psram"), False),
+        pytest.param("mps2-an505", ("isram", "psram"), False, marks=pytest.mark.long),
         pytest.param("mps3-an547", ("isram", "ddr"), False, marks=pytest.mark.long),
     ],
 )
