@@ -56,7 +56,7 @@ def compiled(words: Sequence[str], folder: Path, environment: Mapping[str, str] 
 
 def compiled_all(command: Sequence[str], sources: Sequence[Path], folder: Path) -> list[Path]:
     """The objects of some sources in `folder`, by a compiler and its options; its word is an AssertionError."""
-    made = [folder / f"{source.stem}.o" for source in sources]
+    made = [folder / f"{source.stem}_{number}.o" for number, source in enumerate(sources)]
 
     def one(pair: tuple[Path, Path]) -> tuple[int, str]:
         return compiled([*command, "-c", str(pair[0]), "-o", str(pair[1])], folder)
