@@ -11,6 +11,8 @@ RUN := .venv/run.stamp
 DEV := .venv/dev.stamp
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install
 C_FILES = $(shell find generator host_tools runtime_c firmware_templates examples tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
+# Tests start many processes of Python: what they import is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # $(call distribution,TEST,PACKAGES,WITHOUT): where TEST fails, root installs PACKAGES and others read what to install;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tflite_writer import stacked_model
 
 from shoehorn_mcu.cli.group import main
 from shoehorn_mcu_host.base import sandbox
 
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Objects of firmware are compiled once for all tests (objects.py).
+os.environ["PLATFORMIO_EXTRA_SCRIPTS"] = f"pre:{Path(__file__).with_name('pio_objects.py')}"
 
 Gen = Callable[..., Result]
 
@@ -29,6 +34,14 @@ def gen() -> Gen:
         return CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def stacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model whose curve of plans is found quickly."""
+    path = tmp_path_factory.mktemp("stacked") / "stacked.tflite"
+    path.write_bytes(stacked_model().bytes())
+    return path
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from compilers import HOST, WARNINGS
+from objects import compiled_all
 from random_plans import with_rows_again
 
 from shoehorn_mcu.emit.bundle import Bundle
@@ -147,9 +148,10 @@ def compile_library(
     """The program of the unit's library, built below `folder`; a compiler's word fails the test."""
     put(files(unit), folder)
     (folder / "driver.c").write_text(_driver(unit))
-    sources = [str(p) for p in sorted(folder.rglob("*.c"))]
+    command = [*compiler, *WARNINGS, *flags]
+    made = compiled_all([*command, f"-I{folder / 'src'}"], sorted(folder.rglob("*.c")), folder)
     program = folder / "program"
-    command = [*compiler, *WARNINGS, *flags, f"-I{folder / 'src'}", *sources, "-o", str(program)]
+    command += [*map(str, made), "-o", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return program

@@ -5,21 +5,21 @@ The program reads a model's number and its inputs, runs it and writes the output
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
+import atexit
 import io
-import os
+import shutil
 import struct
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from compilers import HOST, SANITIZERS, WARNINGS
 from instances import PREFIX, write_instances
+from objects import compiled_all
 
 from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.emit.folder.library import kernels
@@ -53,44 +53,16 @@ void give(const void *place, unsigned long bytes)
 
 def _compile(sources: Sequence[Path], folder: Path, optimise: str) -> list[Path]:
     """Objects of the sources; a compiler's word is an AssertionError."""
-    command = [*HOST, *WARNINGS, optimise, *SANITIZERS, f"-I{folder}", "-c"]
-    objects = [folder / f"{source.stem}.o" for source in sources]
-
-    def one(pair: tuple[Path, Path]) -> str:
-        done = subprocess.run([*command, pair[0], "-o", pair[1]], capture_output=True, text=True, check=False)
-        return done.stderr
-
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        said = "".join(pool.map(one, zip(sources, objects, strict=True)))
-    assert not said, said[-4000:]
-    return objects
+    flags = (*WARNINGS, optimise, "-g", "-fPIC", "-fno-omit-frame-pointer", *SANITIZERS)
+    return compiled_all((*HOST, *flags, f"-I{folder}"), sources, folder)
 
 
+@cache
 def compile_kernels() -> list[Path]:
-    """Objects of all portable kernels, with sanitizers; compiled once for all runs in which nothing of them changed."""
-    with tempfile.TemporaryDirectory(dir=_kept()) as place:
-        sources = write_instances(Path(place))
-        digest = hashlib.sha256(repr((HOST, WARNINGS, SANITIZERS, _version())).encode())
-        for path in sorted([*RUNTIME_C.rglob("*.[hi]*"), *Path(place).rglob("*.[ch]")]):
-            digest.update(path.name.encode() + path.read_bytes())
-        made = _kept() / digest.hexdigest()[:16]
-        if not made.is_dir():
-            _compile(sources, Path(place), "-O1")
-            with contextlib.suppress(OSError):  # another process made it in the meantime
-                Path(place).rename(made)
-                Path(place).mkdir()
-    return sorted(made.glob("*.o"))
-
-
-def _kept() -> Path:
-    """The folder of what tests compile once, which git ignores."""
-    folder = Path(__file__).resolve().parents[1] / "build" / "test-objects"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _version() -> str:
-    return subprocess.run([*HOST, "--version"], capture_output=True, text=True, check=True).stdout
+    """Objects of all portable kernels, with sanitizers, for programs and for libraries."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _compile(write_instances(folder), folder, "-O1")
 
 
 def _turn(unit: Unit) -> str:

@@ -54,7 +54,7 @@ from shoehorn_mcu.schedule.stage import computes, stages
 from shoehorn_mcu_host.board.emulate import emulate
 from shoehorn_mcu_host.board.link import Link, Mode
 from shoehorn_mcu_host.board.ports import Port
-from shoehorn_mcu_host.firmware.build import build
+from shoehorn_mcu_host.firmware.build import run_pio
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 
@@ -70,6 +70,7 @@ SUBNORMAL = "subnormal"
 """Name of cases with numbers below 2^-126."""
 
 _MANY = 30  # cases of an instance
+_FEW = 20  # of which none is left out
 
 SEEDS = 6  # random samples of each op
 CLAMPS = (ops.Clamp(-9, 127), ops.Clamp(-128, 9))  # of the first two, where the op has a clamp
@@ -608,18 +609,37 @@ class Matrix:
         return self.kernels[int(number)] if kind == "op" else choose(node, machine)
 
 
+Pair = tuple[Graph, Instance]
+
+
 def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts: int = 1, without: str = "") -> Matrix:
     """The matrix of a machine, or of one contract alone; or every `parts`-th case of it, from case `part`.
 
     `without` names cases that are left out.
     """
-    pairs = [
-        (graph, kernel)
-        for graph in cases()
-        if graph.name != without
-        for kernel in choices(next(graph.nodes()), isas)
-        if contract in ("", kernel.contract.name)
-    ][part::parts]
+    pairs = [pair for pair in _pairs(isas) if pair[0].name != without and contract in ("", pair[1].contract.name)]
+    return of_pairs(pairs[part::parts])
+
+
+def _pairs(isas: Sequence[targets.Isa]) -> list[Pair]:
+    return [(graph, kernel) for graph in cases() for kernel in choices(next(graph.nodes()), tuple(isas))]
+
+
+def small_matrix(isas: Sequence[targets.Isa]) -> Matrix:
+    """The kernels of these instruction sets alone, each on the cases that are `enough`."""
+    by_kernel: dict[str, list[Pair]] = {}
+    for pair in _pairs(isas):
+        by_kernel.setdefault(pair[1].key, []).append(pair)
+    return of_pairs([pair for pairs in by_kernel.values() for pair in enough(pairs)])
+
+
+def enough(pairs: Sequence[Pair]) -> list[Pair]:
+    """Of the cases of one kernel those that notice every planted fault: a third where there are many, and KEPT ones."""
+    return [pair for i, pair in enumerate(pairs) if len(pairs) <= _FEW or i % 3 == 0 or pair[0].name == KEPT]
+
+
+def of_pairs(pairs: Sequence[Pair]) -> Matrix:
+    """The matrix of these cases, each with the kernel that computes it."""
     return Matrix(merged([graph for graph, _ in pairs]), tuple(kernel for _, kernel in pairs))
 
 
@@ -761,10 +781,16 @@ def symbols_of(elf: Path) -> dict[str, Symbol]:
         }
 
 
-def wrong_kernels(of: Matrix, folder: Path) -> list[str]:
-    """Builds the folder, runs it, and names the kernel of each op that writes other bytes than the oracle."""
+def wrong_kernels(of: Matrix, folder: Path, quick: bool = False) -> list[str]:
+    """Builds the folder, runs it, and names the kernel of each op that writes other bytes than the oracle.
+
+    `quick`: the calls of the kernels are compiled as they stand, in half the time, to twice the size.
+    """
+    if quick:
+        calls = folder / "lib/matrix/src/matrix.c"
+        calls.write_text("#pragma clang optimize off\n" + calls.read_text())
     opened = Project.open(folder)
-    build(opened)
+    run_pio(opened, "-s")
     plan = Plan.of(opened)
     with emulate(opened) as machine, Link(Port(machine.url)) as link:
         found = link.infer([X.tobytes()], [end.bytes for end in plan.outputs], Mode.CRC)

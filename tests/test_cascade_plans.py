@@ -51,8 +51,14 @@ def _chunks() -> list[object]:
     return [pytest.param(i * CHUNK, id=f"{i * CHUNK}..{(i + 1) * CHUNK - 1}", marks=m) for i, m in enumerate(marks)]
 
 
-def scheduled(graph: Graph, seed: int) -> Iterator[Scheduled]:
-    """The smallest plans with rows computed again, stored and streamed, and one that just has to fit."""
+@cache
+def scheduled(seed: int) -> tuple[Graph, tuple[Scheduled, ...]]:
+    """Random bottlenecks with their smallest plans, stored and streamed, and one that just has to fit."""
+    graph = bottlenecks(seed)
+    return graph, tuple(_scheduled(graph, seed))
+
+
+def _scheduled(graph: Graph, seed: int) -> Iterator[Scheduled]:
     cuts = Cuts(graph, stages(graph))
     for stream in (False, True):
         smallest = schedule(cuts, PlanRequest(Goal.SRAM, None, stream, None))
@@ -71,8 +77,8 @@ def test_the_library_of_blocks_in_bands_computes_what_the_graph_as_it_was_means(
 ):
     made: list[tuple[Graph, Unit]] = []
     for seed in range(first, first + CHUNK):
-        graph = bottlenecks(seed)
-        for i, each in enumerate(scheduled(graph, seed)):
+        graph, plans = scheduled(seed)
+        for i, each in enumerate(plans):
             assert check(lower(each.graph, each.stages, None, each.plan.streamed), each.plan) == []
             made.append((graph, Unit(f"seed_{seed}_{i}", each.graph, each.stages, each.plan)))
     turns = [(i, random_arrays(graph, vector)) for i, (graph, _) in enumerate(made) for vector in (1, 2)]
@@ -86,7 +92,7 @@ def test_the_library_of_blocks_in_bands_computes_what_the_graph_as_it_was_means(
 
 @pytest.mark.long
 def test_the_random_bottlenecks_have_plans_with_bands_of_all_kinds():
-    plans = [made.plan for seed in (*range(24), 48) for made in scheduled(bottlenecks(seed), seed)]
+    plans = [made.plan for seed in (*range(24), 48) for made in scheduled(seed)[1]]
     kinds = Counter((plan.streamed, bool(plan.cascades)) for plan in plans)
     cascades = [cascade for plan in plans for cascade in plan.cascades]
 
@@ -153,7 +159,7 @@ def test_the_check_refuses_a_cascade_that_is_one_off_unless_it_computes_the_same
     verdicts: Counter[tuple[str, str]] = Counter()
     for seed in range(first, first + CHUNK, 2):
         chance = random.Random(seed)
-        for made in scheduled(bottlenecks(seed), seed):
+        for made in scheduled(seed)[1]:
             if not made.plan.cascades:
                 continue
             problem, rows = lower(made.graph, made.stages, None, made.plan.streamed), Rows(made.graph, made.stages)

@@ -229,8 +229,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "_table", lambda: changed)
 
 
-def test_cycles_are_predicted_and_compared_where_they_are_known(counted: None, gen: Gen, tmp_path: Path) -> None:
-    arguments = ("plan", MODELS / "digits.tflite", "--board", "mps2-an386")
+def test_cycles_are_predicted_and_compared_where_they_are_known(
+    counted: None, gen: Gen, stacked: Path, tmp_path: Path
+) -> None:
+    arguments = ("plan", stacked, "--board", "mps2-an386")
     found = json.loads(gen(*arguments, "--pareto", "--html", tmp_path / "p.html", "--json").stdout)
     plan, shown, page = found["plan"], gen(*arguments).stdout, (tmp_path / "p.html").read_text()
     fewest = min(point["predicted_cycles"] for point in found["pareto"])

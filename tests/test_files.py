@@ -49,7 +49,10 @@ def test_json_without_an_end_of_nesting_is_a_value_error(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("plan", MODELS / "digits.tflite", "--html", "/dev/full"), "/dev/full: exists and was not written"),
+        (
+            ("plan", MODELS / "digits.tflite", "--html", "/dev/full", "--no-pareto"),
+            "/dev/full: exists and was not written",
+        ),
         (("pack", "/dev/zero", "--capacity", "100"), "/dev/zero: larger than 64 MB"),
         (("remat", "/dev/zero", "--budget", "100"), "/dev/zero: larger than 256 MB"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from bottlenecks import bottlenecks
 from shared import MODELS, needs_shared
@@ -15,6 +17,7 @@ from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.stage import stages
 
 
+@cache
 def in_bands(seed: int, capacity: int) -> tuple[Candidates, Plan] | None:
     """The first plan of random blocks within a capacity, if it has blocks in bands."""
     graph = bottlenecks(seed)
@@ -24,6 +27,7 @@ def in_bands(seed: int, capacity: int) -> tuple[Candidates, Plan] | None:
     return (candidates, found) if found is not None and found.cascades else None
 
 
+@cache
 def smallest(seed: int) -> int:
     """The smallest arena of random blocks without recomputation."""
     graph = bottlenecks(seed)
@@ -78,7 +82,8 @@ def test_figures_of_mcunet() -> None:
     assert plan(MODELS / "mcunet-5fps-vww.tflite", options).predicted_instructions < 19_000_000  # 19.6 M without
 
 
-def test_an_allowance_counts_what_is_recomputed_after_rows_are_kept() -> None:
+@pytest.mark.parametrize("most", [2, pytest.param(14, marks=pytest.mark.long)])
+def test_an_allowance_counts_what_is_recomputed_after_rows_are_kept(most: int) -> None:
     """A plan whose bands alone recompute too much is found for the allowance that it needs in the end."""
     found = 0
     for seed in range(14):
@@ -95,4 +100,6 @@ def test_an_allowance_counts_what_is_recomputed_after_rows_are_kept() -> None:
         plan = make_plan(lower(graph, chosen, capacity, True, Cuts(graph, chosen)), Goal.TIME, macs)
         assert plan.arena_bytes <= capacity
         found += 1
+        if found == most:
+            break
     assert found > 1

@@ -523,18 +523,27 @@ def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_t
     assert all(f"<td class=word>{p['arena_bytes']:,}</td>" in text for p in points)
     assert all(f"<td>{p['recomputed_macs']:,} (" in text for p in points if p["recomputed_macs"])
     basis = predict.ruler(planned(Goal.TIME).unit.stages)
-    assert basis in text and basis in gen("plan", DIGITS, "--pareto").stdout
+    assert basis in text
 
 
-def test_the_page_has_the_curve_unless_it_is_left_out_or_shows_no_choice(gen: Gen, tmp_path: Path):
+def test_the_table_of_the_curve_says_how_time_is_predicted(gen: Gen, stacked: Path):
+    basis = predict.ruler(build.plan_model(stacked, None, Options()).unit.stages)
+
+    assert basis in gen("plan", stacked, "--pareto").stdout
+
+
+def test_the_page_has_the_curve_unless_it_is_left_out_or_shows_no_choice(
+    gen: Gen, stacked: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     page = tmp_path / "p.html"
     dots = []
-    for words in ((), ("--no-pareto",)):
-        assert "pareto" not in json.loads(gen("plan", DIGITS, *words, "--html", page, "--json").stdout)
+    for close, words in ((1.0, ()), (1.0, ("--no-pareto",)), (100.0, ())):
+        monkeypatch.setattr(pareto, "CLOSE", close)
+        assert "pareto" not in json.loads(gen("plan", stacked, *words, "--html", page, "--json").stdout)
         _, _, behind_graph = page.read_text().partition("</svg>")
         dots.append(behind_graph.count("<circle cx"))
 
-    assert dots[0] >= 3 and dots[1] == 0
+    assert dots[0] >= 3 and dots[1:] == [0, 0]
 
 
 def test_a_curve_offers_a_choice_where_times_differ_by_more_than_a_percent():

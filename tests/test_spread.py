@@ -55,7 +55,7 @@ def memories(total: int, *shares: float) -> tuple[Memory, ...]:
     return tuple(Memory(names[i], size, i / 2, i / 4) for i, size in enumerate(sizes))
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(i, marks=pytest.mark.long) for i in range(12, 24))])
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(i, marks=pytest.mark.long) for i in range(6, 24))])
 def test_plans_of_random_graphs_are_right_in_several_memories(seed: int, monkeypatch: pytest.MonkeyPatch):
     few_tries(monkeypatch)
     graph, chosen = prepared(random_graph(seed), seed)

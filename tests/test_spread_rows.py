@@ -63,10 +63,24 @@ def divided(plan: Plan) -> list[Placement]:
     return [placed for placed in plan.placements if placed.memories]
 
 
-@settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 400), shares=st.sampled_from(SHARES))
+RANDOM_PLANS = given(seed=st.integers(0, 400), shares=st.sampled_from(SHARES))
+
+
+@settings(max_examples=5, deadline=None)
+@RANDOM_PLANS
 @example(seed=222, shares=(0.8, 0.6))  # needs less than any plan of one arena that was searched
 def test_rows_of_random_plans_are_right_in_several_memories(seed: int, shares: Sequence[float]):
+    rows_are_right(seed, shares)
+
+
+@pytest.mark.long
+@settings(max_examples=40, deadline=None)
+@RANDOM_PLANS
+def test_rows_of_many_random_plans_are_right_in_several_memories(seed: int, shares: Sequence[float]):
+    rows_are_right(seed, shares)
+
+
+def rows_are_right(seed: int, shares: Sequence[float]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         few_tries(patch)
         graph, chosen = prepared(random_graph(seed), seed)
@@ -213,7 +227,7 @@ def test_the_library_computes_the_same_bytes(
     computes(made.unit(caller_arena=caller_arena), made.graph, tmp_path)
 
 
-@pytest.mark.parametrize("seeds", [range(1, 40, 4), range(3, 40, 4)])
+@pytest.mark.parametrize("seeds", [range(1, 40, 4), pytest.param(range(3, 40, 4), marks=pytest.mark.long)])
 def test_libraries_of_random_plans_compute_the_same_bytes(
     seeds: Sequence[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -325,7 +339,7 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen):
     ("board", "names", "streamed"),
     [
         ("mps2-an386", ("ram", "psram"), True),
-        ("mps2-an505", ("isram", "psram"), False),
+        pytest.param("mps2-an505", ("isram", "psram"), False, marks=pytest.mark.long),
         pytest.param("mps3-an547", ("isram", "ddr"), False, marks=pytest.mark.long),
     ],
 )

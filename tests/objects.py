@@ -1,0 +1,130 @@
+"""Objects that tests compile are kept by their content, so that what several tests compile is compiled once.
+
+An object is known by a hash of the compiler, its options and all that the source includes, not by where the files are.
+The folder is git-ignored, shared by all processes of a run, and grows until `make clean`. Firmware takes the same road:
+`pio_objects.py` is in PlatformIO's way while tests run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+KEPT = Path(__file__).resolve().parents[1] / "build" / "test-objects"
+
+_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*(.*?)[ \t\r]*(?:/[/*].*)?$", re.MULTILINE)
+_MORE = (b"incbin", b"__has_include", b"__FILE__", b"__DATE__", b"__TIME__")
+"""What makes an object of more than the text that is included, or of where it is."""
+
+
+class _Unknown(Exception):
+    """What the source includes is known to the compiler only."""
+
+
+def compiled(words: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """The exit code and the words of a compiler that is run in `folder`, with `-c SOURCE -o OBJECT` in its arguments.
+
+    What compiled without a word before is copied.
+    """
+    made = folder / words[words.index("-o") + 1]
+    try:
+        kept = KEPT / _key(words, folder)
+    except (_Unknown, OSError):
+        return _run(words, folder, environment)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copyfile(kept, made)
+        return 0, ""
+    code, said = _run(words, folder, environment)
+    if code == 0 and not said:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        handle, copy = tempfile.mkstemp(dir=kept.parent)
+        os.close(handle)
+        shutil.copyfile(made, copy)
+        Path(copy).replace(kept)
+    return code, said
+
+
+def compiled_all(command: Sequence[str], sources: Sequence[Path], folder: Path) -> list[Path]:
+    """The objects of some sources in `folder`, by a compiler and its options; its word is an AssertionError."""
+    made = [folder / f"{source.stem}_{number}.o" for number, source in enumerate(sources)]
+
+    def one(pair: tuple[Path, Path]) -> tuple[int, str]:
+        return compiled([*command, "-c", str(pair[0]), "-o", str(pair[1])], folder)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for code, said in pool.map(one, zip(sources, made, strict=True)):
+            assert code == 0 and not said, said[-4000:]
+    return made
+
+
+def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str] | None) -> tuple[int, str]:
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def _key(words: Sequence[str], folder: Path) -> str:
+    """The object's name, by all that decides what is in it."""
+    (source,) = (word for word in words if word.endswith((".c", ".S")))
+    if any(word == "-include" or word.startswith("@") for word in words):
+        raise _Unknown
+    places = [folder / word.removeprefix("-I") for word in words if word.startswith("-I") and word != "-I"]
+    skipped = {"-o", words[words.index("-o") + 1], source}
+    options = [word for word in words[1:] if word not in skipped and not word.startswith("-I")]
+    digest = hashlib.sha256(repr((_identity(words[0]), Path(source).name, options)).encode())
+    for text in _texts(folder / source, places):
+        digest.update(b"%d\0" % len(text) + text)
+    name = digest.hexdigest()
+    return f"{name[:2]}/{name[2:34]}.o"
+
+
+def _texts(source: Path, places: Sequence[Path]) -> Iterator[bytes]:
+    """The contents of the source and of all that it includes, each file once; their order does not depend on paths."""
+    left, seen = [source], set()
+    while left:
+        path = left.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        text, names = _read(str(path), path.stat().st_mtime_ns)
+        yield text
+        for name in names:
+            where = [path.parent, *places] if name.startswith('"') else places
+            found = next((place / name[1:-1] for place in where if (place / name[1:-1]).is_file()), None)
+            if found is not None:
+                left.append(Path(os.path.normpath(found)))
+            elif name.startswith('"'):
+                raise _Unknown
+
+
+@cache
+def _read(path: str, _changed: int) -> tuple[bytes, tuple[str, ...]]:
+    """A file and the names that it includes, in their quotes or brackets."""
+    text = Path(path).read_bytes()
+    if any(word in text for word in _MORE):
+        raise _Unknown
+    found = tuple(name.decode() for name in _INCLUDE.findall(text))
+    if any(name[:1] + name[-1:] not in ('""', "<>") for name in found):
+        raise _Unknown
+    return text, found
+
+
+@cache
+def _identity(program: str) -> tuple[object, ...]:
+    """What changes where the compiler does."""
+    files = [shutil.which(program) or program]
+    if Path(program).name.startswith("python"):
+        import ziglang
+
+        files = [str(Path(ziglang.__file__).parent / f"zig{'.exe' if sys.platform == 'win32' else ''}")]
+    real = [Path(file).resolve() for file in files]
+    return tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in real)

@@ -1,0 +1,101 @@
+"""Objects that are kept by their content (objects.py): equal ones are copied, and all that decides makes another."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import objects
+import pytest
+from objects import compiled, compiled_all
+
+COMPILER = """import sys
+from pathlib import Path
+said = {said!r}
+source, made = Path(sys.argv[-3]), Path(sys.argv[-1])
+made.write_text(source.read_text())
+with Path({log!r}).open("a") as log:
+    log.write("x")
+sys.stderr.write(said)
+"""
+
+
+class Bench:
+    """A folder with a source and two headers, and a compiler that counts its runs."""
+
+    def __init__(self, place: Path, said: str = "") -> None:
+        self.place, self._log = place, place / "log"
+        self._compiler = place / "compiler.py"
+        self._compiler.write_text(COMPILER.format(said=said, log=str(self._log)))
+        self._log.write_text("")
+        for folder in ("one", "other"):
+            self.write(folder, "main.c", '#include "near.h"\n#include <stdint.h>\nint x;\n')
+            self.write(folder, "near.h", '#  include "far.h"  // more\n')
+            self.write(folder, "include/far.h", "int y;\n")
+
+    def write(self, folder: str, name: str, text: str) -> None:
+        path = self.place / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run(self, folder: str, *options: str) -> int:
+        """Compiles main.c in the folder; how often the compiler ran until now."""
+        where = self.place / folder
+        words = [
+            sys.executable,
+            str(self._compiler),
+            *options,
+            f"-I{where / 'include'}",
+            "-c",
+            "main.c",
+            "-o",
+            "main.o",
+        ]
+        assert compiled(words, where)[0] == 0
+        assert (where / "main.o").read_text() == (where / "main.c").read_text()
+        return len(self._log.read_text())
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(objects, "KEPT", tmp_path / "kept")
+    return Bench(tmp_path)
+
+
+def test_equal_sources_are_compiled_once_wherever_they_are(bench: Bench) -> None:
+    assert [bench.run("one"), bench.run("other"), bench.run("one")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["main.c", "near.h", "include/far.h"])
+def test_what_is_included_makes_another_object(bench: Bench, name: str) -> None:
+    bench.run("one")
+    bench.write("other", name, (bench.place / "other" / name).read_text() + "int z;\n")
+
+    assert bench.run("other") == 2
+
+
+def test_a_header_in_brackets_is_included_where_the_options_find_it(bench: Bench) -> None:
+    bench.run("one")
+    bench.write("other", "include/stdint.h", "int z;\n")
+
+    assert bench.run("other") == 2
+
+
+def test_an_option_makes_another_object(bench: Bench) -> None:
+    assert [bench.run("one"), bench.run("one", "-O1"), bench.run("one", "-O1")] == [1, 2, 2]
+
+
+@pytest.mark.parametrize("line", ["#include NAME", '#include "none.h"', "char *f = __FILE__;"])
+def test_what_only_the_compiler_knows_is_compiled_each_time(bench: Bench, line: str) -> None:
+    bench.write("one", "near.h", f"{line}\n")
+
+    assert [bench.run("one"), bench.run("one")] == [1, 2]
+
+
+def test_a_warning_is_said_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "KEPT", tmp_path / "kept")
+    noisy = Bench(tmp_path, "warning: x")
+
+    assert [noisy.run("one"), noisy.run("one")] == [1, 2]
+    with pytest.raises(AssertionError, match="warning: x"):
+        compiled_all([sys.executable, str(tmp_path / "compiler.py")], [Path("main.c")], tmp_path / "one")
