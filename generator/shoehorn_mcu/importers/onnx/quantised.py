@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import columns, elements, layout, resize
 from shoehorn_mcu.importers.lowering.linear import geometry, grouping, pair
@@ -19,20 +20,6 @@ from shoehorn_mcu.importers.lowering.windows import pool
 from shoehorn_mcu.importers.onnx import products
 from shoehorn_mcu.importers.onnx.chain import Chain, Coded, bias, bounded, ordered_weights, scaled, symmetric
 from shoehorn_mcu.ir import DType
-from shoehorn_mcu.ops import (
-    Add,
-    AveragePool2d,
-    Conv2d,
-    DepthwiseConv2d,
-    MaxPool2d,
-    Mean,
-    Mul,
-    Padding,
-    Softmax,
-    Sub,
-    Table,
-    TransposeConv2d,
-)
 from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
 
 Reals = NDArray[np.float32]
@@ -48,7 +35,7 @@ def conv(of: Chain) -> Value:
     data = weights.data.reshape(*weights.data.shape[:2], -1, weights.data.shape[-1])
     weights = replace(weights, data=data)
     alone = grouping(site, data.shape, x.type.shape[3])
-    op = DepthwiseConv2d if alone else Conv2d
+    op = ops.DepthwiseConv2d if alone else ops.Conv2d
     made = site.emit(
         op,
         x,
@@ -80,22 +67,22 @@ def conv_transpose(of: Chain) -> Value:
     height, width = (s * (n - 1) + k - first - last for n, k, s, first, last in cut)
     outputs = weights.data.shape[1]
     made = site.emit(
-        TransposeConv2d,
+        ops.TransposeConv2d,
         x,
         ordered_weights(site, weights, (1, 2, 3, 0), 0),
         bias(of, 2, outputs, x, weights),
         quant=of.target,
         output_shape=(x.type.shape[0], height, width, outputs),
         stride=strides,
-        padding=Padding(before[0], 0, before[1], 0),
+        padding=ops.Padding(before[0], 0, before[1], 0),
         clamp=of.clamp(),
     )
     return site.imaged(made, value.rank)
 
 
-def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
+def binary(op: type[ops.Add] | type[ops.Mul] | type[ops.Sub]) -> Callable[[Chain], Value]:
     """Add, Mul or Sub of two values; with a constant number it is a table of 256 results, in float32 as ONNX's."""
-    write = {Add: np.add, Mul: np.multiply, Sub: np.subtract}[op]
+    write = {ops.Add: np.add, ops.Mul: np.multiply, ops.Sub: np.subtract}[op]
 
     def convert(of: Chain) -> Value:
         site = of.site
@@ -147,7 +134,7 @@ def global_average_pool(of: Chain) -> Value:
     """GlobalAveragePool of images or sequences."""
     of.site.known()
     value = of.site.value(0)
-    made = of.site.emit(Mean, of.site.image(value), quant=of.target, axes=(1, 2), keep_dims=True)
+    made = of.site.emit(ops.Mean, of.site.image(value), quant=of.target, axes=(1, 2), keep_dims=True)
     return bounded(of, of.site.imaged(made, value.rank))
 
 
@@ -160,7 +147,7 @@ def mean(of: Chain) -> Value:
     if not axes or not 0 < x.rank <= 4:
         raise Unsupported(f"it is over axes {axes} of {x.rank} dimensions")
     inside = tuple(sorted(x.order.index(axis) for axis in axes))
-    y = Value(site.emit(Mean, x.tensor, quant=of.target, axes=inside, keep_dims=True), x.order)
+    y = Value(site.emit(ops.Mean, x.tensor, quant=of.target, axes=inside, keep_dims=True), x.order)
     return bounded(of, y if site.attribute("keepdims", 1) else columns.without(site, y, axes))
 
 
@@ -179,7 +166,7 @@ def _table(of: Chain, compute: Callable[[Reals], Reals], place: int = 0) -> Valu
     inside = np.clip(real, np.float32(of.low), np.float32(of.high))
     codes = np.rint(inside / np.float32(target.scale)).astype(np.int64) + target.zero_point
     values = tuple(int(code) for code in np.clip(codes, -128, 127))
-    return Value(of.site.emit(Table, x.tensor, quant=target, values=values), x.order)
+    return Value(of.site.emit(ops.Table, x.tensor, quant=target, values=values), x.order)
 
 
 def keeping(convert: Callable[[Site], Value]) -> Callable[[Chain], Value]:
@@ -217,7 +204,7 @@ def softmax(of: Chain) -> Value:
     """Softmax with the result's quantisation that the kernels have."""
     if of.target != SOFTMAX_QUANT:
         raise Unsupported("its result has another quantisation than scale 1/256 with the least zero point")
-    return bounded(of, elements.softmax(of.site, lambda x: of.site.emit(Softmax, x, quant=of.target, beta=1.0)))
+    return bounded(of, elements.softmax(of.site, lambda x: of.site.emit(ops.Softmax, x, quant=of.target, beta=1.0)))
 
 
 def average_pool(of: Chain) -> Value:
@@ -225,13 +212,13 @@ def average_pool(of: Chain) -> Value:
     ratio = of.site.value(0).tensor.type.quantised.scale / of.target.scale
     if ratio > _COARSER:
         raise Unsupported(f"its operand's scale is {ratio:.3g} times its result's, up to {_COARSER} is supported")
-    return keeping(pool(AveragePool2d))(of)
+    return keeping(pool(ops.AveragePool2d))(of)
 
 
 _COARSER = 2
 
 CONVERTERS: dict[str, Callable[[Chain], Value]] = {
-    "Add": binary(Add),
+    "Add": binary(ops.Add),
     "AveragePool": average_pool,
     "Clip": clip,
     "Concat": concat,
@@ -240,11 +227,11 @@ CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Gemm": products.gemm,
     "GlobalAveragePool": global_average_pool,
     "MatMul": products.matmul,
-    "Mul": binary(Mul),
+    "Mul": binary(ops.Mul),
     "ReduceMean": mean,
     "Relu": relu,
     "Softmax": softmax,
-    "Sub": binary(Sub),
+    "Sub": binary(ops.Sub),
 }
 """Ops that compute with int8, by ONNX's name; all others are computed in float32 where they can be."""
 
@@ -254,7 +241,7 @@ MOVERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "Flatten": layout.flatten,
     "Gather": columns.gather,
     "Identity": elements.same,
-    "MaxPool": pool(MaxPool2d),
+    "MaxPool": pool(ops.MaxPool2d),
     "Pad": layout.pad,
     "Reshape": layout.reshape,
     "Resize": resize.resize,

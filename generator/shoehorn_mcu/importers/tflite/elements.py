@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.tflite.linear import image, padding
@@ -18,26 +19,9 @@ from shoehorn_mcu.importers.tflite.options import (
 )
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, positive
 from shoehorn_mcu.ir import DType
-from shoehorn_mcu.ops import (
-    AveragePool2d,
-    Binary,
-    Dequantize,
-    Gelu,
-    LeakyRelu,
-    Maximum,
-    Mean,
-    Minimum,
-    Pool2d,
-    Prelu,
-    Quantize,
-    Requantize,
-    Resize,
-    Softmax,
-    Unary,
-)
 
 
-def binary(kind: type[Binary]) -> Callable[[Site], Part]:
+def binary(kind: type[ops.Binary]) -> Callable[[Site], Part]:
     """ADD, SUB, MUL: any scales; shapes broadcast as in NumPy."""
 
     def convert(site: Site) -> Part:
@@ -48,7 +32,7 @@ def binary(kind: type[Binary]) -> Callable[[Site], Part]:
     return convert
 
 
-def extremum(kind: type[Maximum] | type[Minimum]) -> Callable[[Site], Part]:
+def extremum(kind: type[ops.Maximum] | type[ops.Minimum]) -> Callable[[Site], Part]:
     """MAXIMUM, MINIMUM: stored values are compared, so all three tensors share one quantisation."""
 
     def convert(site: Site) -> Part:
@@ -58,7 +42,7 @@ def extremum(kind: type[Maximum] | type[Minimum]) -> Callable[[Site], Part]:
     return convert
 
 
-def unary(kind: type[Unary]) -> Callable[[Site], Part]:
+def unary(kind: type[ops.Unary]) -> Callable[[Site], Part]:
     """An element-wise op from int8 to int8, without options."""
 
     def convert(site: Site) -> Part:
@@ -71,35 +55,35 @@ def unary(kind: type[Unary]) -> Callable[[Site], Part]:
 def leaky_relu(site: Site) -> Part:
     """LEAKY_RELU; alpha, a float, is in the options."""
     x, alpha = site.input(0, "input"), site.want(FactorOptions).factor
-    return Part((LeakyRelu(name=site.name, inputs=(x.name,), output=site.output.name, alpha=alpha),))
+    return Part((ops.LeakyRelu(name=site.name, inputs=(x.name,), output=site.output.name, alpha=alpha),))
 
 
 def gelu(site: Site) -> Part:
     """GELU, by erf or approximated by tanh."""
     x, approximate = site.input(0, "input"), site.want(GeluOptions).approximate
-    return Part((Gelu(name=site.name, inputs=(x.name,), output=site.output.name, approximate=approximate),))
+    return Part((ops.Gelu(name=site.name, inputs=(x.name,), output=site.output.name, approximate=approximate),))
 
 
 def prelu(site: Site) -> Part:
     """PRELU; alpha is an int8 tensor."""
     x, alpha = site.input(0, "input"), site.input(1, "alpha")
-    return Part((Prelu(name=site.name, inputs=(x.name, alpha.name), output=site.output.name),))
+    return Part((ops.Prelu(name=site.name, inputs=(x.name, alpha.name), output=site.output.name),))
 
 
 def quantize(site: Site) -> Part:
     """QUANTIZE: from float32, or from one 8-bit quantisation to another."""
     x = site.input(0, "input")
-    kind = Quantize if x.type.dtype is DType.FLOAT32 else Requantize
+    kind = ops.Quantize if x.type.dtype is DType.FLOAT32 else ops.Requantize
     return Part((kind(name=site.name, inputs=(x.name,), output=site.output.name),))
 
 
 def dequantize(site: Site) -> Part:
     """DEQUANTIZE: from 8 bits to float32."""
     x = site.input(0, "input")
-    return Part((Dequantize(name=site.name, inputs=(x.name,), output=site.output.name),))
+    return Part((ops.Dequantize(name=site.name, inputs=(x.name,), output=site.output.name),))
 
 
-def pool(kind: type[Pool2d]) -> Callable[[Site], Part]:
+def pool(kind: type[ops.Pool2d]) -> Callable[[Site], Part]:
     """AVERAGE_POOL_2D, MAX_POOL_2D: input and output have the same quantisation, because stored values are pooled."""
 
     def convert(site: Site) -> Part:
@@ -115,7 +99,7 @@ def pool(kind: type[Pool2d]) -> Callable[[Site], Part]:
             padding=padding(options.scheme, size, kernel, stride),
             clamp=clamp(options.activation, site.output),
         )
-        return Part((replace(op, halves_up=options.halves_up) if isinstance(op, AveragePool2d) else op,))
+        return Part((replace(op, halves_up=options.halves_up) if isinstance(op, ops.AveragePool2d) else op,))
 
     return convert
 
@@ -125,11 +109,11 @@ def mean(site: Site) -> Part:
     x = site.input(0, "input")
     axes = sorted({axis_of(a, len(x.type.shape)) for a in site.integers(1, "axes")})
     keep = site.want(ReduceOptions).keep_dims
-    op = Mean(name=site.name, inputs=(x.name,), output=site.output.name, axes=tuple(axes), keep_dims=keep)
+    op = ops.Mean(name=site.name, inputs=(x.name,), output=site.output.name, axes=tuple(axes), keep_dims=keep)
     return Part((op,))
 
 
-def resize(kind: type[Resize]) -> Callable[[Site], Part]:
+def resize(kind: type[ops.Resize]) -> Callable[[Site], Part]:
     """RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR of int8 to a constant size."""
 
     def convert(site: Site) -> Part:
@@ -158,4 +142,4 @@ def resized_to(site: Site) -> tuple[int, int]:
 def softmax(site: Site) -> Part:
     """SOFTMAX along the last axis; the output has scale 1/256 and zero point -128, as TFLite demands."""
     x, beta = site.input(0, "input"), site.want(FactorOptions).factor
-    return Part((Softmax(name=site.name, inputs=(x.name,), output=site.output.name, beta=beta),))
+    return Part((ops.Softmax(name=site.name, inputs=(x.name,), output=site.output.name, beta=beta),))
