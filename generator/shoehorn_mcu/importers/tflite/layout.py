@@ -70,7 +70,7 @@ def expand_dims(site: Site) -> Part:
 
 
 def _viewed(site: Site, x: Tensor, shape: tuple[int, ...]) -> Part:
-    return Part((Reshape(name=site.name, inputs=(x.name,), output=site.output.name, shape=shape),))
+    return site.part(Reshape, x, shape=shape)
 
 
 def transpose(site: Site) -> Part:
@@ -80,7 +80,7 @@ def transpose(site: Site) -> Part:
     axes = tuple(axis_of(a, rank) for a in perm)
     if sorted(axes) != list(range(rank)):
         raise ImportFault(f"{perm} is no permutation of {rank} dimensions; convert it again")
-    return Part((Transpose(name=site.name, inputs=(x.name,), output=site.output.name, perm=axes),))
+    return site.part(Transpose, x, perm=axes)
 
 
 def concatenation(site: Site) -> Part:
@@ -97,9 +97,8 @@ def concatenation(site: Site) -> Part:
                 inputs[number] = y = Tensor(next(site.fresh), replace(x.type, quant=site.output.type.quant), held)
                 made.append(y)
                 if held is None:
-                    tables.append(Table(name=f"{site.name}_{number}", inputs=(x.name,), output=y.name, values=values))
-    op = Concat(name=site.name, inputs=tuple(x.name for x in inputs), output=site.output.name, axis=axis)
-    return Part((*tables, op), tuple(made))
+                    tables.append(site.op(Table, x, output=y, suffix=f"_{number}", values=values))
+    return Part((*tables, site.op(Concat, *inputs, axis=axis)), tuple(made))
 
 
 def _rescaled(of: Quant, to: Quant) -> tuple[int, ...] | None:
@@ -130,15 +129,7 @@ def pad(site: Site) -> Part:
         if given.data is None or given.data.size != 1:
             raise Unsupported(f"its value {quoted(given.name)} is not one constant")
         value = int(given.data.reshape(-1)[0])
-    op = Pad(
-        name=site.name,
-        inputs=(x.name,),
-        output=site.output.name,
-        before=amounts[::2],
-        after=amounts[1::2],
-        value=value,
-    )
-    return Part((op,))
+    return site.part(Pad, x, before=amounts[::2], after=amounts[1::2], value=value)
 
 
 def split(site: Site) -> Part:
@@ -167,17 +158,12 @@ def split_v(site: Site) -> Part:
     return Part(tuple(_cut(site, x, i, axis, sum(whole[:i]), size) for i, size in enumerate(whole)))
 
 
-def _cut(site: Site, x: Tensor, i: int, axis: int, begin: int, size: int) -> Slice:
+def _cut(site: Site, x: Tensor, i: int, axis: int, begin: int, size: int) -> Op:
     """Output i: `size` elements along one axis."""
-    rank = len(x.type.shape)
-    return Slice(
-        name=f"{site.name}_{i}",
-        inputs=(x.name,),
-        output=site.outputs[i].name,
-        begin=tuple(begin if d == axis else 0 for d in range(rank)),
-        size=tuple(size if d == axis else x.type.shape[d] for d in range(rank)),
-        step=(1,) * rank,
-    )
+    first = tuple(begin if d == axis else 0 for d in range(len(x.type.shape)))
+    sizes = tuple(size if d == axis else whole for d, whole in enumerate(x.type.shape))
+    step = (1,) * len(first)
+    return site.op(Slice, x, output=site.outputs[i], suffix=f"_{i}", begin=first, size=sizes, step=step)
 
 
 def tile(site: Site) -> Part:
@@ -245,9 +231,8 @@ class _Chain:
     def add(self, shape: tuple[int, ...], kind: type[Op], times: int = 1, /, **attributes: object) -> None:
         """Appends an op that reads the last tensor `times` times."""
         made = Tensor(next(self._site.fresh), replace(self._x.type, shape=shape))
-        names = (self._x.name,) * times
-        name = f"{self._site.name}_{len(self._ops)}"
-        self._ops.append(kind(name=name, inputs=names, output=made.name, **attributes))
+        reads, suffix = [self._x] * times, f"_{len(self._ops)}"
+        self._ops.append(self._site.op(kind, *reads, output=made, suffix=suffix, **attributes))
         self._made.append(made)
         self._x = made
 
@@ -270,15 +255,7 @@ def slice_(site: Site) -> Part:
         raise ImportFault(f"begin {begin} and size {size} select nothing of {x.type}; convert it again")
     if any(b < 0 or s < 0 or b + s > d for d, b, s in zip(shape, begin, sizes, strict=True)):
         raise ImportFault(f"begin {begin} and size {size} leave {x.type}; convert it again")
-    op = Slice(
-        name=site.name,
-        inputs=(x.name,),
-        output=site.output.name,
-        begin=begin,
-        size=sizes,
-        step=(1,) * len(shape),
-    )
-    return Part((op,))
+    return site.part(Slice, x, begin=begin, size=sizes, step=(1,) * len(shape))
 
 
 def strided_slice(site: Site) -> Part:
@@ -292,18 +269,11 @@ def strided_slice(site: Site) -> Part:
     ranges, shape = _ranges(x.type.shape, list(zip(*bounds, strict=True)), options)
     size = tuple(len(r) for r in ranges)
     cut = site.output if shape == size else Tensor(next(site.fresh), replace(x.type, shape=size))
-    taken = Slice(
-        name=site.name,
-        inputs=(x.name,),
-        output=cut.name,
-        begin=tuple(r.start for r in ranges),
-        size=size,
-        step=tuple(r.step for r in ranges),
-    )
+    begin, step = tuple(r.start for r in ranges), tuple(r.step for r in ranges)
+    taken = site.op(Slice, x, output=cut, begin=begin, size=size, step=step)
     if cut is site.output:
         return Part((taken,))
-    shaped = Reshape(name=f"{site.name}_shape", inputs=(cut.name,), output=site.output.name, shape=shape)
-    return Part((taken, shaped), (cut,))
+    return Part((taken, site.op(Reshape, cut, suffix="_shape", shape=shape)), (cut,))
 
 
 def _ranges(

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.lowering import columns, int16, maps, stored
 from shoehorn_mcu.importers.lowering import site as onnx
@@ -22,7 +20,7 @@ from shoehorn_mcu.importers.lowering.movers import shaped
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite import by_onnx, layout, real
 from shoehorn_mcu.importers.tflite.options import ActivationOptions, GeluOptions, NamedOptions, NormOptions
-from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quant_of
+from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quant_of, real_numbers
 from shoehorn_mcu.importers.tflite.site import stored as steps
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
 from shoehorn_mcu.ops import Dequantize, Gelu, Quantize, Reduce, Relabel, Scan
@@ -145,18 +143,6 @@ def _real(tensor: Tensor, data: Array | None) -> Tensor:
     if tensor.type.quant is None:
         return tensor
     return Tensor(tensor.name, TensorType(tensor.type.shape, DType.FLOAT32), data)
-
-
-def real_numbers(tensor: Tensor) -> Array:
-    """What the stored values of a constant stand for."""
-    quant = tensor.type.quant
-    assert quant is not None and tensor.data is not None
-    along = [1] * tensor.data.ndim
-    if quant.axis is not None:
-        along[quant.axis] = -1
-    scales, zeros = (np.array(numbers).reshape(along) for numbers in (quant.scales, quant.zero_points))
-    numbers: Array = ((tensor.data.astype(np.int64) - zeros) * scales.astype(np.float32)).astype(np.float32)
-    return numbers.reshape(tensor.type.shape)
 
 
 def _quantised(there: onnx.Site, value: Value, output: Tensor) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT
 from shoehorn_mcu.importers.tflite.options import Activation, Options
 from shoehorn_mcu.importers.tflite.tensors import quoted
-from shoehorn_mcu.ir import DType, Op, Quant, State, Tensor, TensorType
+from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
 from shoehorn_mcu.ops import Clamp, RealClamp
 from shoehorn_mcu.ops.clamp import Bounds
 
@@ -69,6 +69,15 @@ class Site:
             raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type}, not a list of integers")
         return tuple(int(v) for v in tensor.data.reshape(-1).tolist())
 
+    def op(self, kind: type[Op], *inputs: Tensor, output: Tensor | None = None, suffix: str = "", **fields: Any) -> Op:
+        """An op of this class that writes the output, or this one."""
+        names, y = tuple(tensor.name for tensor in inputs), output or self.output
+        return kind(name=self.name + suffix, inputs=names, output=y.name, **fields)
+
+    def part(self, kind: type[Op], *inputs: Tensor, **fields: Any) -> Part:
+        """The part that is this one op."""
+        return Part((self.op(kind, *inputs, **fields),))
+
 
 @dataclass(frozen=True)
 class Part:
@@ -107,6 +116,18 @@ def quant_of(tensor: Tensor) -> Quant:
     if tensor.type.dtype is DType.INT16 and quant.zero_point:
         raise Unsupported(f"{quoted(tensor.name)} is int16 with zero point {quant.zero_point}, 0 is needed")
     return quant
+
+
+def real_numbers(tensor: Tensor) -> Array:
+    """What the stored values of a constant stand for."""
+    quant = tensor.type.quant
+    assert quant is not None and tensor.data is not None
+    along = [1] * tensor.data.ndim
+    if quant.axis is not None:
+        along[quant.axis] = -1
+    scales, zeros = (np.array(numbers).reshape(along) for numbers in (quant.scales, quant.zero_points))
+    numbers: Array = ((tensor.data.astype(np.int64) - zeros) * scales.astype(np.float32)).astype(np.float32)
+    return numbers.reshape(tensor.type.shape)
 
 
 def ranked(tensor: Tensor, rank: int) -> None:
