@@ -8,12 +8,6 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.tflite.linear import image, padding
-from shoehorn_mcu.importers.tflite.options import (
-    ActivationOptions,
-    ReduceOptions,
-    ResizeOptions,
-    WindowOptions,
-)
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, positive
 from shoehorn_mcu.ir import DType, Op
 
@@ -33,7 +27,7 @@ def binary(kind: type[ops.Binary]) -> Callable[[Site], Part]:
 
     def convert(site: Site) -> Part:
         a, b = site.input(0, "first input"), site.input(1, "second input")
-        return site.part(kind, a, b, clamp=clamp(site.want(ActivationOptions).activation, site.output))
+        return site.part(kind, a, b, clamp=clamp(site.options.activation, site.output))
 
     return convert
 
@@ -49,7 +43,7 @@ def pool(kind: type[ops.Pool2d]) -> Callable[[Site], Part]:
     """AVERAGE_POOL_2D, MAX_POOL_2D: input and output have the same quantisation, because stored values are pooled."""
 
     def convert(site: Site) -> Part:
-        options, x = site.want(WindowOptions), site.input(0, "input")
+        options, x = site.options, site.input(0, "input")
         size = image(x.type).shape[1:3]
         kernel, stride = positive(options.kernel, "kernel"), positive(options.stride, "stride")
         rounding = {"halves_up": options.halves_up} if kind is ops.AveragePool2d else {}
@@ -63,14 +57,14 @@ def mean(site: Site) -> Part:
     """MEAN over constant axes, which may be negative or repeated."""
     x = site.input(0, "input")
     axes = sorted({axis_of(a, len(x.type.shape)) for a in site.integers(1, "axes")})
-    return site.part(ops.Mean, x, axes=tuple(axes), keep_dims=site.want(ReduceOptions).keep_dims)
+    return site.part(ops.Mean, x, axes=tuple(axes), keep_dims=site.options.keep_dims)
 
 
 def resize(kind: type[ops.Resize]) -> Callable[[Site], Part]:
     """RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR of int8 to a constant size."""
 
     def convert(site: Site) -> Part:
-        options, x = site.want(ResizeOptions), site.input(0, "input")
+        options, x = site.options, site.input(0, "input")
         corners, half = options.align_corners, options.half_pixel_centers
         return site.part(kind, x, size=resized_to(site), align_corners=corners, half_pixel_centers=half)
 

@@ -15,7 +15,6 @@ from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite import by_onnx, real
-from shoehorn_mcu.importers.tflite.options import ActivationOptions, FactorOptions
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, one_scale, quant_of, stored
 from shoehorn_mcu.ir import DType, Quant, Tensor
 from shoehorn_mcu.ops import Softmax
@@ -64,7 +63,7 @@ def added(sign: int) -> Callable[[Site], Part]:
     """ADD and SUB."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
-        bounds = clamp(site.want(ActivationOptions).activation, site.output)
+        bounds = clamp(site.options.activation, site.output)
         write = int16.summed(sign, _operands(site), quant_of(site.output), bounds)
         return maps.of_stored(there, write, there.value(0), there.value(1))
 
@@ -72,7 +71,7 @@ def added(sign: int) -> Callable[[Site], Part]:
 
 
 def _multiplied(site: Site, there: onnx.Site) -> Value:
-    bounds = clamp(site.want(ActivationOptions).activation, site.output)
+    bounds = clamp(site.options.activation, site.output)
     write = int16.multiplied(_operands(site), quant_of(site.output), bounds)
     return maps.of_stored(there, write, there.value(0), there.value(1))
 
@@ -110,7 +109,7 @@ def _mean(site: Site, there: onnx.Site) -> Value:
 
 
 def _softmax(site: Site, there: onnx.Site) -> Value:
-    x, beta = site.input(0, "input"), site.want(FactorOptions).factor
+    x, beta = site.input(0, "input"), site.options.factor
     if x.type.dtype is DType.INT8:
         op = Softmax(name=site.name, inputs=(x.name,), output=site.output.name, beta=beta)
         return as_plain(int16.softmax_of_int8(there, x, _scale(site, site.output), op))
@@ -118,7 +117,7 @@ def _softmax(site: Site, there: onnx.Site) -> Value:
 
 
 def _leaky_relu(site: Site, there: onnx.Site) -> Value:
-    alpha = site.want(FactorOptions).factor
+    alpha = site.options.factor
     write = int16.leaky_relu(quant_of(site.input(0, "input")), quant_of(site.output), alpha)
     return maps.of_stored(there, write, there.value(0))
 

@@ -9,14 +9,7 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT, axis_of
-from shoehorn_mcu.importers.tflite.options import (
-    ConcatOptions,
-    ReduceOptions,
-    ReshapeOptions,
-    SplitOptions,
-    SqueezeOptions,
-    StridedSliceOptions,
-)
+from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Part, Site, plain
 from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Quant, Tensor
@@ -34,7 +27,7 @@ def _moved(site: Site, place: int = 0) -> Tensor:
 
 def reshape(site: Site) -> Part:
     """RESHAPE to the shape that an operand, the options or else the output has; one size may be -1, the rest."""
-    x, options = _moved(site), site.want(ReshapeOptions)
+    x, options = _moved(site), site.options
     given = site.optional(1)
     if given is not None and given.data is not None:
         shape = site.integers(1, "shape")
@@ -55,7 +48,7 @@ def reshape(site: Site) -> Part:
 def squeeze(site: Site) -> Part:
     """SQUEEZE: without these dimensions of size 1, or without any of that size."""
     x, shape = _moved(site), site.input(0, "input").type.shape
-    axes = {axis_of(a, len(shape)) for a in site.want(SqueezeOptions).axes}
+    axes = {axis_of(a, len(shape)) for a in site.options.axes}
     axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
     return _viewed(site, x, tuple(size for axis, size in enumerate(shape) if axis not in axes))
 
@@ -85,7 +78,7 @@ def transpose(site: Site) -> Part:
 
 def concatenation(site: Site) -> Part:
     """CONCATENATION of at least one input, all of one quantisation but where the options say otherwise."""
-    options = site.want(ConcatOptions)
+    options = site.options
     plain(options.activation)
     inputs = [_moved(site, place) for place in range(len(site.inputs))]
     axis = axis_of(options.axis, len(inputs[0].type.shape))
@@ -139,7 +132,7 @@ def split(site: Site) -> Part:
     if len(axes) != 1:
         raise ImportFault(f"its axis is {axes}, not one number; convert it again")
     axis = axis_of(axes[0], len(shape))
-    if site.want(SplitOptions).parts != count or shape[axis] % count:
+    if site.options.parts != count or shape[axis] % count:
         raise ImportFault(f"{count} outputs do not divide axis {axis} of {x.type}; convert it again")
     part = shape[axis] // count
     return Part(tuple(_cut(site, x, i, axis, i * part, part) for i in range(count)))
@@ -211,7 +204,7 @@ def reduce_max(site: Site) -> Part:
         pooled = (images, 1, 1, behind)
     bounds = Clamp(*x.type.dtype.limits) if x.type.quant is not None else Clamp()
     chain.add(pooled, MaxPool2d, kernel=kernel, stride=kernel, clamp=bounds)
-    kept = [1] if site.want(ReduceOptions).keep_dims else []
+    kept = [1] if site.options.keep_dims else []
     return chain.part(tuple(n for d, size in enumerate(shape) for n in (kept if d in axes else [size])))
 
 
@@ -260,7 +253,7 @@ def slice_(site: Site) -> Part:
 
 def strided_slice(site: Site) -> Part:
     """STRIDED_SLICE: a Slice, then a Reshape where axes are shrunk or new ones made."""
-    x, options = _moved(site), site.want(StridedSliceOptions)
+    x, options = _moved(site), site.options
     if options.offset:
         raise Unsupported("its end counts from its begin")
     bounds = [site.integers(i, role) for i, role in ((1, "begin"), (2, "end"), (3, "strides"))]
@@ -277,7 +270,7 @@ def strided_slice(site: Site) -> Part:
 
 
 def _ranges(
-    shape: tuple[int, ...], places: list[tuple[int, ...]], options: StridedSliceOptions
+    shape: tuple[int, ...], places: list[tuple[int, ...]], options: Options
 ) -> tuple[list[range], tuple[int, ...]]:
     """The selected indices of each input dimension, and the output's shape.
 
@@ -305,7 +298,7 @@ def _ranges(
     return [*ranges, *(range(d) for d in rest)], (*kept, *rest)
 
 
-def _range(size: int, i: int, place: tuple[int, ...], options: StridedSliceOptions) -> range:
+def _range(size: int, i: int, place: tuple[int, ...], options: Options) -> range:
     """The indices that entry i selects of a dimension: as Python's slices, but a masked bound is open."""
     begin, end, step = place
     if step == 0:

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import same_padding
-from shoehorn_mcu.importers.tflite.options import DenseOptions, Scheme, WindowOptions
+from shoehorn_mcu.importers.tflite.options import Scheme
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, positive, ranked, real_numbers
 from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import DType, Tensor, TensorType
@@ -40,7 +40,7 @@ def image(x: TensorType) -> TensorType:
 
 def conv_2d(site: Site) -> Part:
     """CONV_2D; the schema's weights are OHWI, as ours."""
-    options, x, (w, held) = site.want(WindowOptions), site.input(0, "input"), _weights(site)
+    options, x, (w, held) = site.options, site.input(0, "input"), _weights(site)
     ranked(w, 4)
     b, made = _bias(site, 2, w, w.type.shape[0])
     stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
@@ -52,7 +52,7 @@ def conv_2d(site: Site) -> Part:
 
 def depthwise_conv_2d(site: Site) -> Part:
     """DEPTHWISE_CONV_2D; weights are 1HW(C * multiplier), as ours."""
-    options, x, (w, held) = site.want(WindowOptions), site.input(0, "input"), _weights(site)
+    options, x, (w, held) = site.options, site.input(0, "input"), _weights(site)
     ranked(w, 4)
     channels, outputs = image(x.type).shape[3], w.type.shape[3]
     if channels * options.multiplier != outputs:
@@ -70,7 +70,7 @@ def depthwise_conv_2d(site: Site) -> Part:
 
 def transpose_conv(site: Site) -> Part:
     """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the convolution from its output to x is."""
-    options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
+    options, w, x = site.options, site.input(1, "weights"), site.input(2, "input")
     ranked(w, 4)
     stride = positive(options.stride, "stride")
     # tflite-micro reads the output's own shape alone, so a shape that is computed is that of the file.
@@ -91,7 +91,7 @@ def transpose_conv(site: Site) -> Part:
 
 def fully_connected(site: Site) -> Part:
     """FULLY_CONNECTED: x is flattened to [batch, inputs] and the result reshaped, if their shapes differ from that."""
-    options, x, (w, held) = site.want(DenseOptions), site.input(0, "input"), _weights(site)
+    options, x, (w, held) = site.options, site.input(0, "input"), _weights(site)
     if options.shuffled:
         raise Unsupported("its weights are shuffled")
     ranked(w, 2)

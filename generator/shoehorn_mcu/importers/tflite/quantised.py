@@ -19,7 +19,6 @@ from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.movers import shaped
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite import by_onnx, layout, real
-from shoehorn_mcu.importers.tflite.options import ActivationOptions, GeluOptions, NamedOptions, NormOptions
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quant_of, real_numbers
 from shoehorn_mcu.importers.tflite.site import stored as steps
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
@@ -177,7 +176,7 @@ def _squared_difference(site: Site, there: onnx.Site) -> Value:
 
 
 def _divided(site: Site, there: onnx.Site) -> Value:
-    bounds = clamp(site.want(ActivationOptions).activation, site.output)
+    bounds = clamp(site.options.activation, site.output)
     made = stored.divided(_operands(site), quant_of(site.output), _dtype(site), bounds)
     return maps.mapped(there, made, there.value(0), there.value(1))
 
@@ -238,7 +237,7 @@ def _reduced(
     rows = there.transposed(there.plain(x), (*kept, *axes))
     count = math.prod(x.shape[axis] for axis in axes)
     shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
-    if not site.want(NamedOptions)["keep_dims"]:
+    if not site.options.keep_dims:
         shape = [x.shape[axis] for axis in kept]
     flat = as_plain(shaped(there, rows, (rows.type.elements // count, count)))
     whole = maps.mapped(there, ahead, flat)
@@ -249,13 +248,13 @@ def _reduced(
 
 def _cumulated(site: Site, there: onnx.Site) -> Value:
     """Sums of all elements before, and mostly of this one."""
-    options, x = site.want(NamedOptions), there.value(0)
+    options, x = site.options, there.value(0)
     of = quant_of(site.input(0, "input"))
     ahead, behind = stored.added(of, quant_of(site.output), _dtype(site))
     place = axis_of(site.integers(1, "axis")[0], x.rank)
     whole = maps.mapped(there, ahead, x)
     made = formula(lambda a, b: a + b, DType.INT32, DType.INT32)
-    flags: dict[str, Any] = {name: bool(options[name]) for name in ("exclusive", "reverse")}
+    flags: dict[str, Any] = {"exclusive": options.exclusive, "reverse": options.reverse}
     y = there.emit(Scan, columns.along(there, there.plain(whole), place), formula=made.text, initial=0, **flags)
     return maps.mapped(there, behind, as_plain(shaped(there, y, x.shape)))
 
@@ -270,7 +269,7 @@ def _normalised(site: Site, there: onnx.Site) -> Value:
     (x, axes), of = real.last_axis(there), quant_of(site.input(0, "input"))
     squares = maps.mapped(there, stored.squares(of), x)
     total = columns.reduced(there, squares, axes, lambda a, b: a + b)
-    shifted = isinstance(site.options, NormOptions) and site.options.shifted
+    shifted = site.options.shifted
     return maps.mapped(there, stored.normalised(of, _dtype(site), shifted), x, total)
 
 
@@ -307,7 +306,7 @@ def _single(write: Callable[[Quant, Quant, DType], int16.Unary]) -> Single:
 
 def _gelu(site: Site, there: onnx.Site) -> Value:
     """By LiteRT's table, for tflite-micro has no kernel."""
-    approximate = site.want(GeluOptions).approximate
+    approximate = site.options.approximate
     op = Gelu(name=site.name, inputs=(site.input(0, "input").name,), output=site.output.name, approximate=approximate)
     made = stored.of_table(op.real, quant_of(site.input(0, "input")), quant_of(site.output))
     return maps.mapped(there, made, there.value(0))

@@ -21,18 +21,12 @@ from shoehorn_mcu.importers.tflite.by_onnx import (
     as_onnx,
     converter,
     formula,
-    named,
     through,
     values,
     with_constants,
 )
 from shoehorn_mcu.importers.tflite.complex import magnitude, rfft_2d
-from shoehorn_mcu.importers.tflite.options import (
-    Activation,
-    ActivationOptions,
-    ReduceOptions,
-    WindowOptions,
-)
+from shoehorn_mcu.importers.tflite.options import Activation
 from shoehorn_mcu.importers.tflite.site import Part, Site
 from shoehorn_mcu.ir import Array, DType
 from shoehorn_mcu.ops import Gather
@@ -44,9 +38,9 @@ def activated(write: Callable[[Term, Term], Term]) -> Convert:
     """A formula of two operands with a fused activation."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
-        bounds = _ACTIVATIONS.get(site.want(ActivationOptions).activation)
+        bounds = _ACTIVATIONS.get(site.options.activation)
         if bounds is None:
-            raise Unsupported(f"fused activation {site.want(ActivationOptions).activation.name}")
+            raise Unsupported(f"fused activation {site.options.activation.name}")
         low, high = bounds
 
         def whole(a: Term, b: Term) -> Term:
@@ -71,8 +65,7 @@ def reduction(code: str) -> Convert:
     """A reduction over constant axes."""
 
     def convert(site: Site, there: onnx.Site) -> Made:
-        options = site.options
-        keep = int(options.keep_dims if isinstance(options, ReduceOptions) else named(site)["keep_dims"])
+        keep = int(site.options.keep_dims)
         axes = np.unique([axis_of(a, there.value(0).rank) for a in site.integers(1, "axes")]).astype(np.int64)
         if not axes.size:
             return there.value(0)
@@ -99,15 +92,17 @@ def _top_k(site: Site, there: onnx.Site) -> Made:
 
 
 def _cum_sum(site: Site, there: onnx.Site) -> Made:
-    options = named(site)
-    return through(there, "CumSum", there.node.inputs, {n: int(options[n]) for n in ("exclusive", "reverse")})
+    options = site.options
+    return through(
+        there, "CumSum", there.node.inputs, {"exclusive": int(options.exclusive), "reverse": int(options.reverse)}
+    )
 
 
 def _gather(site: Site, there: onnx.Site) -> Made:
-    options = named(site)
+    options = site.options
     x = there.value(0)
-    axis = axis_of(int(options["axis"]), x.rank)
-    if batch := int(options["batch_dims"]):
+    axis = axis_of(options.axis, x.rank)
+    if batch := options.batch_dims:
         return _gather_by_batch(there, axis, batch if batch > 0 else batch + there.value(1).rank)
     group = _shuffle(there.constant(1, "indices"), x.shape[axis]) if there.is_constant(1) else 0
     if group:
@@ -115,7 +110,7 @@ def _gather(site: Site, there: onnx.Site) -> Made:
         wide = shaped(there, there.plain(x), (*ahead, x.shape[axis] // group, group, *behind))
         perm = [*range(axis), axis + 1, axis, *range(axis + 2, x.rank + 1)]
         return as_plain(shaped(there, there.transposed(wide, tuple(perm)), x.shape))
-    return through(there, "Gather", there.node.inputs, {"axis": int(options["axis"])})
+    return through(there, "Gather", there.node.inputs, {"axis": options.axis})
 
 
 def _gather_by_batch(there: onnx.Site, axis: int, batch: int) -> Value:
@@ -143,12 +138,12 @@ def _batch_matmul(site: Site, there: onnx.Site) -> Value:
 
 def matrices(site: Site, there: onnx.Site) -> tuple[Value, Value]:
     """The operands of BATCH_MATMUL as the matrices that are multiplied."""
-    options, a, b = named(site), there.value(0), there.value(1)
+    options, a, b = site.options, there.value(0), there.value(1)
     if min(a.rank, b.rank) < 2:
         raise ImportFault(
             f"its operands have {a.rank} and {b.rank} dimensions, 2 at least are needed: convert it again"
         )
-    return _swapped(a) if options["adj_x"] else a, _swapped(b) if options["adj_y"] else b
+    return _swapped(a) if options.adj_x else a, _swapped(b) if options.adj_y else b
 
 
 def _swapped(value: Value) -> Value:
@@ -159,7 +154,7 @@ def _swapped(value: Value) -> Value:
 
 
 def _pack(site: Site, there: onnx.Site) -> Value:
-    axis = axis_of(int(named(site)["axis"]), there.value(0).rank + 1)
+    axis = axis_of(site.options.axis, there.value(0).rank + 1)
     parts = []
     for value in values(there):
         shape = (*value.shape[:axis], 1, *value.shape[axis:])
@@ -169,7 +164,7 @@ def _pack(site: Site, there: onnx.Site) -> Value:
 
 def _unpack(site: Site, there: onnx.Site) -> tuple[Value, ...]:
     x = there.value(0)
-    axis = axis_of(int(named(site)["axis"]), x.rank)
+    axis = axis_of(site.options.axis, x.rank)
     plain, whole = there.plain(x), [range(n) for n in x.shape]
     found = []
     for number in range(x.shape[axis]):
@@ -188,7 +183,7 @@ def _reverse(site: Site, there: onnx.Site) -> Value:
 def _mirror_pad(site: Site, there: onnx.Site) -> Made:
     """REFLECT is ONNX's reflect; SYMMETRIC repeats the border too."""
     amounts = pairs(site, 1, "padding", there.value(0).rank)
-    if not named(site)["mode"]:
+    if not site.options.symmetric:
         there = with_constants(there, {"pads": amounts.T.ravel()})
         return through(there, "Pad", (there.node.inputs[0], "pads"), {"mode": "reflect"})
     tensor = there.plain(there.value(0))
@@ -226,13 +221,13 @@ def _log_softmax(site: Site, there: onnx.Site) -> Value:
 
 def _lrn(site: Site, there: onnx.Site) -> Value:
     """ONNX divides alpha by the window's size, TFLite does not."""
-    options, name = named(site), there.node.inputs[0]
-    size = 2 * int(options["radius"]) + 1
+    options, name = site.options, there.node.inputs[0]
+    size = 2 * options.radius + 1
     attributes = {
         "size": size,
-        "alpha": float(options["alpha"]) * size,
-        "beta": float(options["beta"]),
-        "bias": float(options["bias"]),
+        "alpha": options.alpha * size,
+        "beta": options.beta,
+        "bias": options.bias,
     }
     there = replace(there, values={name: as_image(there.value(0).tensor)})
     found = through(there, "LRN", (name,), attributes)
@@ -251,7 +246,7 @@ def _one_hot(site: Site, there: onnx.Site) -> Made:
     """Operands: indices, depth, on, off."""
     pair = np.stack([there.constant(3, "off value").reshape(()), there.constant(2, "on value").reshape(())])
     there = with_constants(there, {"values": pair})
-    return through(there, "OneHot", (*there.node.inputs[:2], "values"), {"axis": int(named(site)["axis"])})
+    return through(there, "OneHot", (*there.node.inputs[:2], "values"), {"axis": site.options.axis})
 
 
 def _scatter_nd(site: Site, there: onnx.Site) -> Made:
@@ -266,12 +261,12 @@ def _elu(site: Site, there: onnx.Site) -> Made:
 
 
 def _leaky(site: Site, there: onnx.Site) -> Value:
-    alpha = float(getattr(site.options, "factor", 0.0))
+    alpha = site.options.factor
     return maps.mapped(there, lambda x: (x < 0.0).select(x * alpha, x), there.value(0))
 
 
 def _gelu(site: Site, there: onnx.Site) -> Made:
-    tanh = bool(getattr(site.options, "approximate", False))
+    tanh = site.options.approximate
     return through(there, "Gelu", there.node.inputs, {"approximate": "tanh"} if tanh else {})
 
 
@@ -281,7 +276,7 @@ def _clipped(low: float, high: float) -> Convert:
 
 def _transpose_conv(site: Site, there: onnx.Site) -> Value:
     """Operands: the output's shape, weights O, H, W, I, images, and maybe a bias."""
-    options, weights = site.want(WindowOptions), there.constant(1, "weights")
+    options, weights = site.options, there.constant(1, "weights")
     x = there.value(2)
     if weights.ndim != 4 or x.rank != 4:
         raise Unsupported(f"its weights have {weights.ndim} dimensions, its input {x.rank}; 4 are supported")

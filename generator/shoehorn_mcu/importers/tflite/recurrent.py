@@ -11,7 +11,7 @@ import numpy as np
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.recurrent import cell_formula, lstm
-from shoehorn_mcu.importers.tflite.options import Activation, LstmOptions, SvdfOptions
+from shoehorn_mcu.importers.tflite.options import Activation, Options
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quantised
 from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
@@ -69,7 +69,7 @@ def sequence_lstm(site: Site) -> Part:
     return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, last.name, initial.name),))
 
 
-def _real_lstm(site: Site, options: LstmOptions) -> Part:
+def _real_lstm(site: Site, options: Options) -> Part:
     """In float32: a dense layer, and the cell of ONNX's LSTM, with gates input, output, forget, cell."""
     x, hidden, cell = site.input(0, "input"), site.input(18, "hidden state"), site.input(19, "cell state")
     batch, steps, inputs = _sizes(site, options)
@@ -109,9 +109,9 @@ def _real(site: Site, place: int, shape: tuple[int, ...]) -> Array:
     return tensor.data
 
 
-def _standard(site: Site) -> LstmOptions:
+def _standard(site: Site) -> Options:
     """The options; raises Unsupported for the variants of the layer that TFLite Micro does not compute either."""
-    options = site.want(LstmOptions)
+    options = site.options
     for what, places in _VARIANTS.items():
         if any(site.optional(place) is not None for place in places):
             raise Unsupported(f"it has {what}, only the standard LSTM is supported")
@@ -122,7 +122,7 @@ def _standard(site: Site) -> LstmOptions:
     return options
 
 
-def _sizes(site: Site, options: LstmOptions) -> tuple[int, int, int]:
+def _sizes(site: Site, options: Options) -> tuple[int, int, int]:
     """Batch, steps and inputs."""
     x = site.input(0, "input").type
     if len(x.shape) != 3:
@@ -171,7 +171,7 @@ def _biases(site: Site, units: int, dtype: DType) -> Array:
 
 def svdf(site: Site) -> Part:
     """SVDF in int8 or float32: operands x, weights of features (F, I), of time (F, M), bias (U), memory (B, F * M)."""
-    options, memory = site.want(SvdfOptions), site.input(4, "memory")
+    options, memory = site.options, site.input(4, "memory")
     x, features, time = site.input(0, "input"), site.input(1, "weights"), site.input(2, "weights of time")
     shapes = [t.type.shape for t in (x, features, time, memory)]
     if any(len(shape) != 2 for shape in shapes) or options.rank < 1 or features.type.shape[0] % options.rank:
@@ -198,7 +198,7 @@ def svdf(site: Site) -> Part:
     return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, after.name, initial.name),))
 
 
-def _real_svdf(made: _Maker, before: Tensor, bias: Tensor, options: SvdfOptions) -> Tensor:
+def _real_svdf(made: _Maker, before: Tensor, bias: Tensor, options: Options) -> Tensor:
     """The memory after x, from a dense layer and moves; the output from products, sums along memory and filters."""
     site = made.site
     x, time, batch = site.input(0, "input"), site.input(2, "weights of time"), before.type.shape[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
 from shoehorn_mcu.ops import Clamp, RealClamp
 from shoehorn_mcu.ops.clamp import Bounds
-
-T = TypeVar("T", bound=Options)
 
 _REAL = RealClamp()  # without an activation
 
@@ -53,12 +51,6 @@ class Site:
     def optional(self, place: int) -> Tensor | None:
         """The operand, or None where the file leaves it out."""
         return self.inputs[place] if place < len(self.inputs) else None
-
-    def want(self, kind: type[T]) -> T:
-        """The options; TypeError unless they are of the class that the op's reader returns."""
-        if not isinstance(self.options, kind):
-            raise TypeError(f"{self.code} is read with {type(self.options).__name__}, converted with {kind.__name__}")
-        return self.options
 
     def integers(self, place: int, role: str) -> tuple[int, ...]:
         """A constant operand of int32 or int64, flattened, such as the axes of MEAN."""
