@@ -90,7 +90,6 @@ def reduction(
     """An op that combines elements along axes; `before` and `after` are formulas of each element and each result."""
 
     def convert(site: Site) -> Value:
-        site.known("axes", "keepdims", "noop_with_empty_axes")
         x = site.value(0)
         axes = axes_of(site, x.rank)
         x = mapped(site, before, x) if before is not None else x
@@ -108,7 +107,6 @@ def _finished(site: Site, x: Value, after: Callable[[Term], Term] | None) -> Val
 
 def _log_sum_exp(site: Site) -> Value:
     """With the largest element taken off first, so that no power is infinite."""
-    site.known("axes", "keepdims", "noop_with_empty_axes")
     x = site.value(0)
     axes = axes_of(site, x.rank)
     if axes is None:
@@ -132,7 +130,6 @@ def first_places(site: Site, x: Value, axis: int, count: int, largest: bool, las
 
 def _arg(largest: bool) -> Callable[[Site], Value]:
     def convert(site: Site) -> Value:
-        site.known("axis", "keepdims", "select_last_index")
         x = site.value(0)
         axis = axis_of(site.attribute("axis", 0), x.rank)
         found = first_places(site, x, axis, 1, largest, bool(site.attribute("select_last_index", 0)))
@@ -142,7 +139,6 @@ def _arg(largest: bool) -> Callable[[Site], Value]:
 
 
 def _hardmax(site: Site) -> Value:
-    site.known("axis")
     x = site.value(0)
     axis = axis_of(site.attribute("axis", -1), x.rank)
     first = first_places(site, x, axis, 1, largest=True)
@@ -156,7 +152,6 @@ def counted(site: Site, x: Value, axis: int, dtype: type[np.generic] = np.int64)
 
 
 def _top_k(site: Site) -> tuple[Value, ...]:
-    site.known("axis", "largest", "sorted", "k")
     x = site.value(0)
     axis = axis_of(site.attribute("axis", -1), x.rank)
     count = site.integers(1, "k")[0] if site.given(1) else site.attribute("k", 0)
@@ -168,7 +163,6 @@ def running(write: Write, initial: int) -> Callable[[Site], Value]:
     """CumSum and its like."""
 
     def convert(site: Site) -> Value:
-        site.known("exclusive", "reverse")
         x = site.value(0)
         place = x.order.index(axis_of(site.integers(1, "axis")[0], x.rank))
         dtype, shape = x.tensor.type.dtype, x.tensor.type.shape
@@ -223,7 +217,6 @@ def product(
 
 def _det(site: Site) -> Value:
     """Det of matrices of few rows: by their first rows, times the determinants of what is left without one column."""
-    site.known()
     x = site.value(0)
     size = x.shape[-1] if x.rank > 1 else 0
     if not 0 < size <= _DET_LIMIT or x.shape[-2] != size or x.tensor.type.dtype is not DType.FLOAT32:
@@ -253,7 +246,6 @@ def _det(site: Site) -> Value:
 
 def gemm(site: Site) -> Value:
     """Gemm of any operands: alpha * a * b + beta * c."""
-    site.known("alpha", "beta", "transA", "transB")
     a, b = (site.value(place) for place in (0, 1))
     a = Value(a.tensor, tuple(1 - d for d in a.order)) if site.attribute("transA", 0) else a
     b = Value(b.tensor, tuple(1 - d for d in b.order)) if site.attribute("transB", 0) else b
@@ -282,7 +274,6 @@ def _number(of: Term, number: float) -> Term:
 
 def _matmul_integer(site: Site) -> Value:
     """int32 sums of products of 8-bit integers less their zero points: a's per row, b's per column."""
-    site.known()
     wide = [cast(site, site.value(place), DType.INT32) for place in (0, 1)]
     for place in (2, 3):
         if site.given(place):
@@ -312,7 +303,6 @@ def gather(site: Site) -> Value:
 
 def _at_indices(site: Site) -> Value:
     """Gather: rank(x) - 1 + rank(indices) dimensions."""
-    site.known("axis")
     x, indices = site.value(0), site.value(1)
     axis = axis_of(site.attribute("axis", 0), x.rank)
     plain = site.plain(x)
@@ -329,7 +319,6 @@ def _part(site: Site, x: Value, like: Sequence[int], axis: int) -> Value:
 
 
 def _gather_elements(site: Site) -> Value:
-    site.known("axis")
     x, indices = site.value(0), site.value(1)
     axis = axis_of(site.attribute("axis", 0), x.rank)
     return gathered(site, _part(site, x, indices.shape, axis), indices, axis)
@@ -351,7 +340,6 @@ def _linear_indices(site: Site, indices: Value, sizes: Sequence[int]) -> Value:
 
 
 def _gather_nd(site: Site) -> Value:
-    site.known("batch_dims")
     x, indices, batch = site.value(0), site.value(1), site.attribute("batch_dims", 0)
     shape, depth = x.shape, indices.shape[-1]
     ahead, rest = math.prod(shape[:batch]), shape[batch + depth :]
@@ -371,7 +359,6 @@ def _scatter_formula(site: Site, dtype: DType) -> str:
 
 def _scatter_elements(site: Site) -> Value:
     """Where the indices are smaller than x in other dimensions, that part of x is changed alone."""
-    site.known("axis", "reduction")
     x, indices, updates = (site.value(place) for place in (0, 1, 2))
     axis = axis_of(site.attribute("axis", 0), x.rank)
     if any(n != m for d, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)) if d != axis):
@@ -384,7 +371,6 @@ def _scatter_elements(site: Site) -> Value:
 
 
 def _scatter_nd(site: Site) -> Value:
-    site.known("reduction")
     x, indices, updates = (site.value(place) for place in (0, 1, 2))
     depth, shape = indices.shape[-1], x.shape
     rest = math.prod(shape[depth:])
@@ -399,7 +385,6 @@ def _scatter_nd(site: Site) -> Value:
 
 def _one_hot(site: Site) -> Value:
     """The values (off, on) where an index is the place along a new axis."""
-    site.known("axis")
     indices, depth = site.value(0), int(site.constant(1, "depth").reshape(-1)[0])
     values = site.constant(2, "values").reshape(-1)
     axis = axis_of(site.attribute("axis", -1), indices.rank + 1)
@@ -416,7 +401,6 @@ def _one_hot(site: Site) -> Value:
 
 def _trilu(site: Site) -> Value:
     """Elements on one side of a diagonal; the others are 0."""
-    site.known("upper")
     x, k = site.value(0), site.integers(1, "k")[0] if site.given(1) else 0
     rows, columns = x.shape[-2:]
     kept = np.tri(rows, columns, k if not site.attribute("upper", 1) else k - 1, dtype=np.bool_)

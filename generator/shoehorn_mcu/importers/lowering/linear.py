@@ -73,7 +73,6 @@ def convolved(site: Site, x: Tensor, weights: Array, bias: Array, options: Mappi
 
 def _conv_by_planes(site: Site, value: Value, weights: Array, bias: Array) -> Value:
     """A convolution of N, C, D, H, W: the sum of one over images for each plane of the weights."""
-    site.known("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     x, depth = site.last(value), weights.shape[2]
     strides, dilations = (site.attribute(name, (1, 1, 1)) for name in ("strides", "dilations"))
     pads = site.attribute("pads", (0,) * 6)
@@ -113,7 +112,6 @@ def grouping(site: Site, weights: tuple[int, ...], channels: int) -> bool:
 
 def geometry(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> dict[str, Any]:
     """Stride, dilation and padding of a convolution over an image of this height and width."""
-    site.known("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     stride, dilation = pair(site, "strides"), pair(site, "dilations")
     down, across = ((n - 1) * d + 1 for n, d in zip(kernel, dilation, strict=True))
     return {"stride": stride, "dilation": dilation, "padding": paddings(site, size, (down, across))}
@@ -129,7 +127,6 @@ def bias_of(site: Site, place: int, outputs: int) -> Array:
 
 def gemm(site: Site) -> Value:
     """Gemm with a constant matrix: alpha and beta are folded into the constants."""
-    site.known("alpha", "beta", "transA", "transB")
     if site.attribute("transA", 0):
         raise Unsupported("its first operand is transposed")
     matrix = site.real(1, "matrix")
@@ -150,7 +147,6 @@ def gemm(site: Site) -> Value:
 
 def matmul(site: Site) -> Value:
     """MatMul with a constant matrix."""
-    site.known()
     matrix = site.real(1, "matrix")
     if matrix.ndim != 2:
         raise Unsupported(f"its matrix has {matrix.ndim} dimensions, 2 are supported")
@@ -165,7 +161,6 @@ def dense(site: Site, x: Tensor, weights: Array, bias: Array | None = None) -> T
 
 def batch_normalization(site: Site) -> Value:
     """BatchNormalization in inference: a factor and an addend per channel."""
-    site.known("epsilon", "momentum", "training_mode", "spatial")
     if site.attribute("training_mode", 0) or site.attribute("spatial", 1) != 1:
         raise Unsupported("it is in training mode")
     scale, offset, mean, variance = (

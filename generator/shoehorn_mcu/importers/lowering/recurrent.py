@@ -274,10 +274,6 @@ class _Layer:
 
 def recurrent(site: Site) -> tuple[Value, ...]:
     """RNN, GRU and LSTM: operands X, W, R, B, sequence_lens, initial_h, initial_c, P; results Y, Y_h, Y_c."""
-    site.known(
-        *("activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "layout"),
-        *("linear_before_reset", "input_forget", "output_sequence"),
-    )
     named = site.attribute("direction", "forward")
     if named not in _DIRECTIONS:
         raise ImportFault(f"its direction is '{named}'; export it again")

@@ -97,8 +97,6 @@ def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
     """A pool of N, C and one to three dimensions."""
 
     def convert(site: Site) -> Value:
-        names = ("auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides")
-        site.known(*names, "storage_order")
         if any(site.node.outputs[1:]):
             raise Unsupported("its indices are used")
         value = site.value(0)
@@ -192,14 +190,12 @@ def _elements(of: Window, sizes: Sequence[int], counted: bool) -> Array:
 
 def global_max_pool(site: Site) -> Value:
     """GlobalMaxPool."""
-    site.known()
     x = site.value(0)
     return reduced(site, x, range(2, x.rank), functions.maximum)
 
 
 def lp_pool(site: Site) -> Value:
     """LpPool: the p-th root of the sum of p-th powers of sizes."""
-    site.known("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides", "p")
     value, p = site.value(0), site.attribute("p", 2)
     x = site.last(value)
     of = window(site, x.type.shape[1:-1])
@@ -211,7 +207,6 @@ def lp_pool(site: Site) -> Value:
 
 def global_lp_pool(site: Site) -> Value:
     """GlobalLpPool."""
-    site.known("p")
     x, p = site.value(0), site.attribute("p", 2)
     total = reduced(site, mapped(site, lambda t: _to_power(abs(t), p), x), range(2, x.rank), lambda a, b: a + b)
     return mapped(site, lambda t: _root(t, p), total)
@@ -232,7 +227,6 @@ def zero_of(x: Tensor) -> int:
 
 def global_average_pool(site: Site) -> Value:
     """GlobalAveragePool over all dimensions but N and C."""
-    site.known()
     value = site.value(0)
     x = site.last(value)
     n, *sizes, c = x.type.shape

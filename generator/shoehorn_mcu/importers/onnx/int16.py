@@ -48,7 +48,6 @@ def _of_two(write: Callable[[tuple[Quant, Quant], Chain], int16.Binary]) -> Conv
     """An op of two operands by their scales."""
 
     def convert(of: Chain) -> Value:
-        of.site.known()
         a, b = (_operand(of, place) for place in (0, 1))
         made = write((a.tensor.type.quantised, b.tensor.type.quantised), of)
         return maps.of_stored(of.site, made, a, b, quant=of.target)
@@ -85,12 +84,10 @@ def _bounded(of: Chain, low: float, high: float) -> Value:
 
 
 def _relu(of: Chain) -> Value:
-    of.site.known()
     return _bounded(of, 0.0, math.inf)
 
 
 def _clip(of: Chain) -> Value:
-    of.site.known()
     return _bounded(of, *elements.bounds(of.site))
 
 
@@ -98,7 +95,6 @@ def _curve(write: Callable[[Quant, Quant], int16.Unary]) -> Convert:
     """A function of one operand whose results are between -1 and 1."""
 
     def convert(of: Chain) -> Value:
-        of.site.known()
         x = of.site.value(0)
         made = maps.of_stored(of.site, write(x.tensor.type.quantised, of.target), x, quant=of.target)
         return bounded(of, made)
@@ -122,12 +118,10 @@ def _mean(of: Chain, axes: tuple[int, ...] | None) -> Value:
 
 
 def _global_average_pool(of: Chain) -> Value:
-    of.site.known()
     return _mean(of, tuple(range(2, of.site.value(0).rank)))
 
 
 def _reduce_mean(of: Chain) -> Value:
-    of.site.known("axes", "keepdims", "noop_with_empty_axes")
     axes = columns.axes_of(of.site, of.site.value(0).rank)
     made = _mean(of, axes)
     return made if of.site.attribute("keepdims", 1) else columns.without(of.site, made, axes or ())

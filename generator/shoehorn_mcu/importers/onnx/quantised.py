@@ -51,7 +51,6 @@ def conv(of: Chain) -> Value:
 def conv_transpose(of: Chain) -> Value:
     """ConvTranspose of an image or a sequence, of all channels with all, without dilation."""
     site, weights = of.site, symmetric(of.constant(1, "weights"))
-    site.known("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
     value = site.value(0)
     if weights.data.ndim != value.rank:
         raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
@@ -86,7 +85,6 @@ def binary(op: type[ops.Add] | type[ops.Mul] | type[ops.Sub]) -> Callable[[Chain
 
     def convert(of: Chain) -> Value:
         site = of.site
-        site.known()
         ranks = _rank(of, 0), _rank(of, 1)
         a_number, b_number = (_number(of, place) if of.dtype is DType.INT8 else None for place in (0, 1))
         if b_number is not None and ranks[0] >= ranks[1]:
@@ -132,7 +130,6 @@ def _operand(of: Chain, place: int, rank: int) -> Value:
 
 def global_average_pool(of: Chain) -> Value:
     """GlobalAveragePool of images or sequences."""
-    of.site.known()
     value = of.site.value(0)
     made = of.site.emit(ops.Mean, of.site.image(value), quant=of.target, axes=(1, 2), keep_dims=True)
     return bounded(of, of.site.imaged(made, value.rank))
@@ -141,7 +138,6 @@ def global_average_pool(of: Chain) -> Value:
 def mean(of: Chain) -> Value:
     """ReduceMean; kernels have no bounds for it."""
     site = of.site
-    site.known("axes", "keepdims", "noop_with_empty_axes")
     x = site.value(0)
     axes = columns.axes_of(site, x.rank)
     if not axes or not 0 < x.rank <= 4:
@@ -153,7 +149,6 @@ def mean(of: Chain) -> Value:
 
 def clip(of: Chain) -> Value:
     """Clip of such a value."""
-    of.site.known()
     low, high = map(np.float32, elements.bounds(of.site))
     return _table(of, lambda x: np.clip(x, low, high))
 
@@ -196,7 +191,6 @@ def _constant_in(of: Chain, coded: Coded) -> Value:
 
 def relu(of: Chain) -> Value:
     """Relu of a value that other ops read too or that was rounded before."""
-    of.site.known()
     return _table(of, lambda x: np.maximum(x, np.float32(0)))
 
 
