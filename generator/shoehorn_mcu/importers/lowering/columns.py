@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.forms import Row
 from shoehorn_mcu.importers.lowering import layout
 from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.maps import cast, mapped
 from shoehorn_mcu.importers.lowering.movers import shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.ir import DType, Tensor
-from shoehorn_mcu.ops import Gather, MatMul, Mean, Reduce, Scan, Scatter, TopIndices
+from shoehorn_mcu.ops import Concat, Gather, Map, MatMul, Mean, Reduce, Scan, Scatter, Slice, TopIndices
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term, formula
 
+Convert = Callable[[Site], Value | tuple[Value, ...]]
 Write = Callable[[Term, Term], Term]
 
 _DET_LIMIT = 4
@@ -103,6 +105,10 @@ def reduction(
 
 def _finished(site: Site, x: Value, after: Callable[[Term], Term] | None) -> Value:
     return x if after is None else mapped(site, after, x)
+
+
+def _root(x: Term) -> Term:
+    return x.cast(DType.FLOAT32).sqrt().cast(x.dtype)
 
 
 def _log_sum_exp(site: Site) -> Value:
@@ -420,31 +426,34 @@ def _smallest(a: Term, b: Term) -> Term:
     return a & b if a.dtype is DType.BOOL else f.minimum(a, b)
 
 
-CONVERTERS: Mapping[str, Callable[[Site], Value | tuple[Value, ...]]] = {
-    "ArgMax": _arg(largest=True),
-    "ArgMin": _arg(largest=False),
-    "Det": _det,
-    "CumProd": running(lambda a, b: a * b, 1),
-    "CumSum": running(_add, 0),
-    "Gather": gather,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "Hardmax": _hardmax,
-    "MatMulInteger": _matmul_integer,
-    "OneHot": _one_hot,
-    "ReduceL1": reduction(_add, before=abs),
-    "ReduceL2": reduction(_add, before=lambda x: x * x, after=lambda x: x.cast(DType.FLOAT32).sqrt().cast(x.dtype)),
-    "ReduceLogSum": reduction(_add, after=f.log),
-    "ReduceLogSumExp": _log_sum_exp,
-    "ReduceMax": reduction(_largest),
-    "ReduceMean": reduction(_add, mean=True),
-    "ReduceMin": reduction(_smallest),
-    "ReduceProd": reduction(lambda a, b: a * b),
-    "ReduceSum": reduction(_add),
-    "ReduceSumSquare": reduction(_add, before=lambda x: x * x),
-    "Scatter": _scatter_elements,
-    "ScatterElements": _scatter_elements,
-    "ScatterND": _scatter_nd,
-    "TopK": _top_k,
-    "Trilu": _trilu,
+ROWS: Mapping[str, Row[Convert]] = {
+    "ArgMax": Row(_arg(largest=True), (TopIndices,)),
+    "ArgMin": Row(_arg(largest=False), (TopIndices,)),
+    "Det": Row(_det, real=(Map, Slice)),
+    "CumProd": Row(running(lambda a, b: a * b, 1), (Scan,)),
+    "CumSum": Row(running(_add, 0), (Scan,)),
+    "Gather": Row(gather, (Gather, Slice, Concat)),
+    "GatherElements": Row(_gather_elements, (Gather,)),
+    "GatherND": Row(_gather_nd, (Gather, Map, Reduce)),
+    "Hardmax": Row(_hardmax, (TopIndices, Map)),
+    "MatMulInteger": Row(_matmul_integer, (MatMul, Map)),
+    "OneHot": Row(_one_hot),
+    "ReduceL1": Row(reduction(_add, before=abs), (Reduce, Map)),
+    "ReduceL2": Row(
+        reduction(_add, before=lambda x: x * x, after=lambda x: x.cast(DType.FLOAT32).sqrt().cast(x.dtype)),
+        (Reduce, Map),
+    ),
+    "ReduceLogSum": Row(reduction(_add, after=f.log), (Reduce, Map)),
+    "ReduceLogSumExp": Row(_log_sum_exp, (Reduce, Map)),
+    "ReduceMax": Row(reduction(_largest), (Reduce,)),
+    "ReduceMean": Row(reduction(_add, mean=True), (Reduce, Map), real=(Mean,)),
+    "ReduceMin": Row(reduction(_smallest), (Reduce,)),
+    "ReduceProd": Row(reduction(lambda a, b: a * b), (Reduce,)),
+    "ReduceSum": Row(reduction(_add), (Reduce,)),
+    "ReduceSumSquare": Row(reduction(_add, before=lambda x: x * x), (Reduce, Map)),
+    "Scatter": Row(_scatter_elements, (Scatter,)),
+    "ScatterElements": Row(_scatter_elements, (Scatter,)),
+    "ScatterND": Row(_scatter_nd, (Scatter, Map, Reduce)),
+    "TopK": Row(_top_k, (TopIndices, Gather)),
+    "Trilu": Row(_trilu),
 }

@@ -303,10 +303,3 @@ def _lengths(site: Site, x: Tensor) -> tuple[int, ...] | None:
     if len(lengths) != batch or not all(0 < n <= steps for n in lengths):
         raise ImportFault(f"{len(lengths)} lengths of {batch} sequences of {steps} steps; export it again")
     return None if set(lengths) == {steps} else lengths
-
-
-CONVERTERS: Mapping[str, Callable[[Site], Value | tuple[Value, ...]]] = {
-    "GRU": recurrent,
-    "LSTM": recurrent,
-    "RNN": recurrent,
-}

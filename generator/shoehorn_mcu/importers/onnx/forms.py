@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from onnx.defs import get_schema
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.importers.forms import FORMULA, NOTHING, Form, Forms, In, Kind, merged
+from shoehorn_mcu.importers.forms import FOLDED, FORMULA, NOTHING, Form, Forms, In, Kind, merged
 from shoehorn_mcu.importers.lowering import maps
-from shoehorn_mcu.importers.lowering.forms import FOLDED, form, kinds
-from shoehorn_mcu.importers.lowering.forms import forms as plain_forms
+from shoehorn_mcu.importers.lowering.ops import ROWS, kinds
+from shoehorn_mcu.importers.lowering.ops import forms as plain_forms
+from shoehorn_mcu.importers.onnx import int16 as wide
+from shoehorn_mcu.importers.onnx import quantised
 from shoehorn_mcu.importers.onnx.fused import FUSED
-from shoehorn_mcu.importers.onnx.int16 import CONVERTERS as WIDE
 from shoehorn_mcu.importers.onnx.qlinear import FORMS as QLINEAR
-from shoehorn_mcu.importers.onnx.quantised import CONVERTERS as QUANTISED
-from shoehorn_mcu.importers.onnx.quantised import MOVERS
 
 _MICROSOFTS: Mapping[str, Form] = {
     "DynamicQuantizeMatMul": (ops.MatMul, ops.Reduce, ops.Map, *FOLDED),
@@ -42,53 +41,20 @@ _CONVERSIONS: Forms = {
 
 _TABLE = (ops.Table,)
 
-_INT8: Mapping[str, Form] = {
-    "Add": (ops.Add, ops.Table),
-    "AveragePool": (ops.AveragePool2d,),
-    "Clip": _TABLE,
-    "Concat": (ops.Concat,),
-    "Conv": (ops.Conv2d, ops.DepthwiseConv2d),
-    "ConvTranspose": (ops.TransposeConv2d,),
-    "Gemm": (ops.Dense,),
-    "GlobalAveragePool": (ops.Mean,),
-    "MatMul": (ops.Dense, ops.MatMul, ops.Map),
-    "MaxPool": (ops.MaxPool2d,),
-    "Mul": (ops.Mul, ops.Table),
-    "ReduceMean": (ops.Mean,),
-    "Relu": _TABLE,
-    "Softmax": (ops.Softmax,),
-    "Sub": (ops.Sub, ops.Table),
-}
-"""Of int8."""
-
-_INT16: Mapping[str, Form] = {
-    "AveragePool": (ops.AveragePool2d, ops.Map),
-    "Concat": (ops.Concat, ops.Map),
-    "Conv": (ops.Conv2d, ops.DepthwiseConv2d),
-    "ConvTranspose": (ops.TransposeConv2d,),
-    "Gemm": (ops.Dense,),
-    "GlobalAveragePool": (ops.Map, ops.Reduce),
-    "MatMul": (ops.Dense,),
-    "MaxPool": (ops.MaxPool2d,),
-    "ReduceMean": (ops.Map, ops.Reduce),
-    "Softmax": (ops.Map, ops.Reduce),
-}
-"""Of int16, where it is no formula of each element."""
-
 
 def forms() -> Forms:
     """What the ops become."""
     tables = {code: _TABLE for code in (*maps.CONVERTERS, "Dropout") if _is_of_one_type(code)}
-    int8 = tables | {code: _INT8[code] for code in QUANTISED}
-    int16 = {code: _INT16.get(code, FORMULA) for code in WIDE}
-    for code in MOVERS:
-        int8[code], int16[code] = (of.get(code) or form(code, Kind.OTHER) for of in (_INT8, _INT16))
+    int8 = tables | {code: row.form for code, row in quantised.ROWS.items()}
+    int16 = {code: row.form for code, row in wide.ROWS.items()}
+    for code in quantised.MOVERS:
+        int8[code] = int16[code] = (ops.MaxPool2d,) if code == "MaxPool" else ROWS[code].form
     int8 |= {code: int8.get(each.code, (In(Kind.FLOAT32, ops.Map),)) for code, each in QLINEAR.items()}
-    quantised = ({c: {kind: form} for c, form in of.items()} for kind, of in ((Kind.INT8, int8), (Kind.INT16, int16)))
+    both = ({c: {kind: form} for c, form in of.items()} for kind, of in ((Kind.INT8, int8), (Kind.INT16, int16)))
     fused = {code: _MICROSOFTS.get(code.rpartition(".")[2], FORMULA) for code in FUSED}
     others = {c: {Kind.OTHER if c.endswith("MaxPool") else Kind.FLOAT32: form} for c, form in fused.items()}
     return merged(
-        plain_forms(), *quantised, others, _CONVERSIONS, {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED}
+        plain_forms(), *both, others, _CONVERSIONS, {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED}
     )
 
 

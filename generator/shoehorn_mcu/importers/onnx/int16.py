@@ -7,12 +7,14 @@ elements have the converters of int8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import Unsupported
+from shoehorn_mcu.importers.forms import Row, converters
 from shoehorn_mcu.importers.lowering import columns, elements, int16, maps
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.importers.onnx import quantised as int8
@@ -132,26 +134,24 @@ def _softmax(of: Chain) -> Value:
     return bounded(of, made)
 
 
-_AS_INT8 = (
-    "AveragePool",
-    "Concat",
-    "Conv",
-    "ConvTranspose",
-    "Gemm",
-    "MatMul",
-)
-
-CONVERTERS: dict[str, Convert] = {
-    **{code: int8.CONVERTERS[code] for code in _AS_INT8},
-    "Add": _of_two(lambda operands, of: int16.summed(1, operands, of.target, of.clamp())),
-    "Clip": _clip,
-    "GlobalAveragePool": _global_average_pool,
-    "Mul": _of_two(lambda operands, of: int16.multiplied(operands, of.target, of.clamp())),
-    "ReduceMean": _reduce_mean,
-    "Relu": _relu,
-    "Sigmoid": _curve(int16.logistic),
-    "Softmax": _softmax,
-    "Sub": _of_two(lambda operands, of: int16.summed(-1, operands, of.target, of.clamp())),
-    "Tanh": _curve(int16.tanh),
+ROWS: Mapping[str, Row[Convert]] = {
+    "AveragePool": Row(int8.CONVERTERS["AveragePool"], (ops.AveragePool2d, ops.Map)),
+    "Concat": Row(int8.CONVERTERS["Concat"], (ops.Concat, ops.Map)),
+    "Conv": Row(int8.CONVERTERS["Conv"], (ops.Conv2d, ops.DepthwiseConv2d)),
+    "ConvTranspose": Row(int8.CONVERTERS["ConvTranspose"], (ops.TransposeConv2d,)),
+    "Gemm": Row(int8.CONVERTERS["Gemm"], (ops.Dense,)),
+    "MatMul": Row(int8.CONVERTERS["MatMul"], (ops.Dense,)),
+    "Add": Row(_of_two(lambda operands, of: int16.summed(1, operands, of.target, of.clamp()))),
+    "Clip": Row(_clip),
+    "GlobalAveragePool": Row(_global_average_pool, (ops.Map, ops.Reduce)),
+    "Mul": Row(_of_two(lambda operands, of: int16.multiplied(operands, of.target, of.clamp()))),
+    "ReduceMean": Row(_reduce_mean, (ops.Map, ops.Reduce)),
+    "Relu": Row(_relu),
+    "Sigmoid": Row(_curve(int16.logistic)),
+    "Softmax": Row(_softmax, (ops.Map, ops.Reduce)),
+    "Sub": Row(_of_two(lambda operands, of: int16.summed(-1, operands, of.target, of.clamp()))),
+    "Tanh": Row(_curve(int16.tanh)),
 }
 """Ops that compute with int16, by ONNX's name; all others are computed in float32 where they can be."""
+
+CONVERTERS = converters(ROWS)

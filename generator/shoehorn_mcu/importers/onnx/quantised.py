@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
-from shoehorn_mcu.importers.lowering import columns, elements, layout, resize
+from shoehorn_mcu.importers.forms import Row, converters
+from shoehorn_mcu.importers.lowering import columns, elements, layout
 from shoehorn_mcu.importers.lowering.linear import geometry, grouping, pair
+from shoehorn_mcu.importers.lowering.ops import CONVERTERS as PLAIN
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.importers.lowering.transposed import transposed_pads
 from shoehorn_mcu.importers.lowering.windows import pool
@@ -211,40 +213,30 @@ def average_pool(of: Chain) -> Value:
 
 _COARSER = 2
 
-CONVERTERS: dict[str, Callable[[Chain], Value]] = {
-    "Add": binary(ops.Add),
-    "AveragePool": average_pool,
-    "Clip": clip,
-    "Concat": concat,
-    "Conv": conv,
-    "ConvTranspose": conv_transpose,
-    "Gemm": products.gemm,
-    "GlobalAveragePool": global_average_pool,
-    "MatMul": products.matmul,
-    "Mul": binary(ops.Mul),
-    "ReduceMean": mean,
-    "Relu": relu,
-    "Softmax": softmax,
-    "Sub": binary(ops.Sub),
+ROWS: Mapping[str, Row[Callable[[Chain], Value]]] = {
+    "Add": Row(binary(ops.Add), (ops.Add, ops.Table)),
+    "AveragePool": Row(average_pool, (ops.AveragePool2d,)),
+    "Clip": Row(clip, (ops.Table,)),
+    "Concat": Row(concat, (ops.Concat,)),
+    "Conv": Row(conv, (ops.Conv2d, ops.DepthwiseConv2d)),
+    "ConvTranspose": Row(conv_transpose, (ops.TransposeConv2d,)),
+    "Gemm": Row(products.gemm, (ops.Dense,)),
+    "GlobalAveragePool": Row(global_average_pool, (ops.Mean,)),
+    "MatMul": Row(products.matmul, (ops.Dense, ops.MatMul, ops.Map)),
+    "Mul": Row(binary(ops.Mul), (ops.Mul, ops.Table)),
+    "ReduceMean": Row(mean, (ops.Mean,)),
+    "Relu": Row(relu, (ops.Table,)),
+    "Softmax": Row(softmax, (ops.Softmax,)),
+    "Sub": Row(binary(ops.Sub), (ops.Sub, ops.Table)),
 }
 """Ops that compute with int8, by ONNX's name; all others are computed in float32 where they can be."""
 
-MOVERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
-    "DepthToSpace": layout.depth_to_space,
-    "Expand": layout.expand,
-    "Flatten": layout.flatten,
-    "Gather": columns.gather,
-    "Identity": elements.same,
-    "MaxPool": pool(ops.MaxPool2d),
-    "Pad": layout.pad,
-    "Reshape": layout.reshape,
-    "Resize": resize.resize,
-    "Slice": layout.slice_,
-    "SpaceToDepth": layout.space_to_depth,
-    "Split": layout.split,
-    "Squeeze": layout.squeeze,
-    "Tile": layout.tile,
-    "Transpose": layout.transpose,
-    "Unsqueeze": layout.unsqueeze,
-}
+CONVERTERS = converters(ROWS)
+
+_MOVES = (
+    *("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Resize", "Slice"),
+    *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+)
+
+MOVERS: Mapping[str, columns.Convert] = {**{code: PLAIN[code] for code in _MOVES}, "MaxPool": pool(ops.MaxPool2d)}
 """Ops that only move or choose elements of their first operand, which keep their quantisation."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shoehorn_mcu import ops
+from shoehorn_mcu.importers import forms
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.forms import Kind
 from shoehorn_mcu.importers.lowering import columns, layout, maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.geometry import axis_of
@@ -27,9 +30,8 @@ from shoehorn_mcu.importers.tflite.by_onnx import (
 )
 from shoehorn_mcu.importers.tflite.complex import magnitude, rfft_2d
 from shoehorn_mcu.importers.tflite.options import Activation
-from shoehorn_mcu.importers.tflite.site import Part, Site
+from shoehorn_mcu.importers.tflite.site import BOUNDS, Part, Site
 from shoehorn_mcu.ir import Array, DType
-from shoehorn_mcu.ops import Gather
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term
 
@@ -38,7 +40,7 @@ def activated(write: Callable[[Term, Term], Term]) -> Convert:
     """A formula of two operands with a fused activation."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
-        bounds = _ACTIVATIONS.get(site.options.activation)
+        bounds = BOUNDS.get(site.options.activation)
         if bounds is None:
             raise Unsupported(f"fused activation {site.options.activation.name}")
         low, high = bounds
@@ -51,14 +53,6 @@ def activated(write: Callable[[Term, Term], Term]) -> Convert:
         return maps.mapped(there, whole, there.value(0), there.value(1))
 
     return convert
-
-
-_ACTIVATIONS: dict[Activation, tuple[float | None, float | None]] = {
-    Activation.NONE: (None, None),
-    Activation.RELU: (0, None),
-    Activation.RELU_N1_TO_1: (-1, 1),
-    Activation.RELU6: (0, 6),
-}
 
 
 def reduction(code: str) -> Convert:
@@ -122,7 +116,7 @@ def _gather_by_batch(there: onnx.Site, axis: int, batch: int) -> Value:
     wide = shaped(there, there.plain(x), (ahead, between, x.shape[axis], math.prod(x.shape[axis + 1 :])))
     places = shaped(there, there.plain(indices), (ahead, 1, math.prod(indices.shape[batch:]), 1))
     shape = (*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :])
-    return as_plain(shaped(there, there.emit(Gather, wide, places), shape))
+    return as_plain(shaped(there, there.emit(ops.Gather, wide, places), shape))
 
 
 def _shuffle(indices: Array, size: int) -> int:
@@ -297,7 +291,7 @@ def _transpose_conv(site: Site, there: onnx.Site) -> Value:
     found = through(there, "ConvTranspose", (name, "weights", *there.node.inputs[3:]), attributes)
     assert isinstance(found, Value)
     y = Value(there.ordered(found, onnx.NHWC), onnx.NHWC)
-    low, high = _ACTIVATIONS.get(options.activation, (None, None))
+    low, high = BOUNDS.get(options.activation, (None, None))
     if options.activation is not Activation.NONE:
         y = maps.mapped(there, lambda t: f.clip(t, t.constant(low or 0), math.inf if high is None else high), y)
     return as_plain(y.tensor)
@@ -327,80 +321,87 @@ SAME = {
     **{"GATHER_ND": "GatherND", "BROADCAST_TO": "Expand"},
 }
 
-CONVERTS: Mapping[str, Convert] = {
-    **{code: as_onnx(same) for code, same in SAME.items()},
-    "ADD": activated(lambda a, b: a + b),
-    "ARG_MAX": _arg("ArgMax"),
-    "ARG_MIN": _arg("ArgMin"),
-    "BATCH_MATMUL": _batch_matmul,
-    "BATCH_TO_SPACE_ND": batch_to_space,
-    "CAST": _cast,
-    "COMPLEX_ABS": magnitude,
-    "CUMSUM": _cum_sum,
-    "DEPTH_TO_SPACE": blocks("DepthToSpace"),
-    "DIV": activated(lambda a, b: a / b),
-    "ELU": _elu,
-    "EMBEDDING_LOOKUP": as_onnx("Gather", 1, 0, axis=0),
-    "FLOOR_DIV": formula(_floor_div),
-    "FLOOR_MOD": formula(f.remainder_to_floor),
-    "GATHER": _gather,
-    "GELU": _gelu,
-    "L2_NORMALIZATION": _l2_normalization,
-    "LEAKY_RELU": _leaky,
-    "LOCAL_RESPONSE_NORMALIZATION": _lrn,
-    "LOG_SOFTMAX": _log_softmax,
-    "MEAN": reduction("ReduceMean"),
-    "MIRROR_PAD": _mirror_pad,
-    "MUL": activated(lambda a, b: a * b),
-    "NOT_EQUAL": formula(lambda a, b: a ^ b if a.dtype is DType.BOOL else ~a.equals(b)),
-    "ONE_HOT": _one_hot,
-    "PACK": _pack,
-    "REDUCE_ALL": reduction("ReduceMin"),
-    "REDUCE_ANY": reduction("ReduceMax"),
-    "REDUCE_MAX": reduction("ReduceMax"),
-    "REDUCE_MIN": reduction("ReduceMin"),
-    "REDUCE_PROD": reduction("ReduceProd"),
-    "RELU6": _clipped(0.0, 6.0),
-    "RELU_0_TO_1": _clipped(0.0, 1.0),
-    "RELU_N1_TO_1": _clipped(-1.0, 1.0),
-    "REVERSE_V2": _reverse,
-    "RFFT2D": rfft_2d,
-    "RIGHT_SHIFT": formula(lambda a, b: a >> b),
-    "RSQRT": formula(lambda x: 1.0 / x.sqrt()),
-    "SCATTER_ND": _scatter_nd,
-    "SPACE_TO_BATCH_ND": space_to_batch,
-    "SPACE_TO_DEPTH": blocks("SpaceToDepth"),
-    "SQUARE": formula(lambda x: x * x),
-    "SQUARED_DIFFERENCE": formula(lambda a, b: (a - b) * (a - b)),
-    "SUB": activated(lambda a, b: a - b),
-    "SUM": reduction("ReduceSum"),
-    "TOPK_V2": _top_k,
-    "TRANSPOSE_CONV": _transpose_conv,
-    "UNPACK": _unpack,
-    "ZEROS_LIKE": _like,
+_ONE, _THREE, MANY = (1, 1), (3, 3), 1 << 16
+_REAL, _WHOLE = (Kind.FLOAT32,), (Kind.OTHER,)
+
+_OPERANDS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(
+        (
+            *("ABS", "CEIL", "COS", "EXP", "FLOOR", "HARD_SWISH", "LOG", "LOGICAL_NOT", "LOGISTIC", "NEG"),
+            *("RELU", "ROUND", "SIGN", "SIN", "SQRT", "TANH"),
+        ),
+        _ONE,
+    ),
+    **dict.fromkeys(("SELECT", "SELECT_V2"), _THREE),
+    "ADD_N": (1, MANY),
+}
+"""How many operands those of SAME have that have not two, at least and at most."""
+
+
+@dataclass(frozen=True)
+class Row(forms.Row[Convert]):
+    """An op with the number of its operands, at least and at most."""
+
+    inputs: tuple[int, int] = (2, 2)
+
+
+ROWS: Mapping[str, Row] = {
+    **{code: Row(as_onnx(same), inputs=_OPERANDS.get(code, (2, 2))) for code, same in SAME.items()},
+    "ADD": Row(activated(lambda a, b: a + b)),
+    "ARG_MAX": Row(_arg("ArgMax"), (ops.TopIndices, ops.Map)),
+    "ARG_MIN": Row(_arg("ArgMin"), (ops.TopIndices, ops.Map)),
+    "BATCH_MATMUL": Row(_batch_matmul, (ops.MatMul,)),
+    "BATCH_TO_SPACE_ND": Row(batch_to_space, (ops.Transpose,), inputs=_THREE),
+    "CAST": Row(_cast, inputs=_ONE),
+    "COMPLEX_ABS": Row(magnitude, kinds=_REAL),
+    "CUMSUM": Row(_cum_sum, (ops.Scan,)),
+    "DEPTH_TO_SPACE": Row(blocks("DepthToSpace"), (ops.Transpose,), inputs=_ONE),
+    "DIV": Row(activated(lambda a, b: a / b)),
+    "ELU": Row(_elu, kinds=_REAL, inputs=_ONE),
+    "EMBEDDING_LOOKUP": Row(as_onnx("Gather", 1, 0, axis=0), (ops.Gather,)),
+    "FLOOR_DIV": Row(formula(_floor_div)),
+    "FLOOR_MOD": Row(formula(f.remainder_to_floor)),
+    "GATHER": Row(_gather, (ops.Gather, ops.Slice, ops.Concat)),
+    "GELU": Row(_gelu, kinds=_REAL, inputs=_ONE),
+    "L2_NORMALIZATION": Row(_l2_normalization, (ops.Reduce, ops.Map), kinds=_REAL, inputs=_ONE),
+    "LEAKY_RELU": Row(_leaky, kinds=_REAL, inputs=_ONE),
+    "LOCAL_RESPONSE_NORMALIZATION": Row(_lrn, real=(ops.AveragePool2d, ops.Map), kinds=_REAL, inputs=_ONE),
+    "LOG_SOFTMAX": Row(_log_softmax, (ops.Reduce, ops.Map), kinds=_REAL, inputs=_ONE),
+    "MEAN": Row(reduction("ReduceMean"), (ops.Reduce, ops.Map)),
+    "MIRROR_PAD": Row(_mirror_pad, (ops.Slice, ops.Concat)),
+    "MUL": Row(activated(lambda a, b: a * b)),
+    "NOT_EQUAL": Row(formula(lambda a, b: a ^ b if a.dtype is DType.BOOL else ~a.equals(b))),
+    "ONE_HOT": Row(_one_hot, inputs=(4, 4)),
+    "PACK": Row(_pack, (ops.Concat,), inputs=(1, MANY)),
+    "REDUCE_ALL": Row(reduction("ReduceMin"), (ops.Reduce,), kinds=_WHOLE),
+    "REDUCE_ANY": Row(reduction("ReduceMax"), (ops.Reduce,), kinds=_WHOLE),
+    "REDUCE_MAX": Row(reduction("ReduceMax"), (ops.Reduce,)),
+    "REDUCE_MIN": Row(reduction("ReduceMin"), (ops.Reduce,)),
+    "REDUCE_PROD": Row(reduction("ReduceProd"), (ops.Reduce,)),
+    "RELU6": Row(_clipped(0.0, 6.0), kinds=_REAL, inputs=_ONE),
+    "RELU_0_TO_1": Row(_clipped(0.0, 1.0), kinds=_REAL, inputs=_ONE),
+    "RELU_N1_TO_1": Row(_clipped(-1.0, 1.0), kinds=_REAL, inputs=_ONE),
+    "REVERSE_V2": Row(_reverse, (ops.Slice,)),
+    "RFFT2D": Row(rfft_2d, real=(ops.Dense, ops.Map), kinds=_REAL),
+    "RIGHT_SHIFT": Row(formula(lambda a, b: a >> b), kinds=_WHOLE),
+    "RSQRT": Row(formula(lambda x: 1.0 / x.sqrt()), kinds=_REAL, inputs=_ONE),
+    "SCATTER_ND": Row(_scatter_nd, (ops.Scatter, ops.Map, ops.Reduce), inputs=_THREE),
+    "SPACE_TO_BATCH_ND": Row(space_to_batch, (ops.Transpose,), inputs=_THREE),
+    "SPACE_TO_DEPTH": Row(blocks("SpaceToDepth"), (ops.Transpose,), inputs=_ONE),
+    "SQUARE": Row(formula(lambda x: x * x), inputs=_ONE),
+    "SQUARED_DIFFERENCE": Row(formula(lambda a, b: (a - b) * (a - b))),
+    "SUB": Row(activated(lambda a, b: a - b)),
+    "SUM": Row(reduction("ReduceSum"), (ops.Reduce,)),
+    "TOPK_V2": Row(_top_k, (ops.TopIndices, ops.Gather, ops.Map)),
+    "TRANSPOSE_CONV": Row(_transpose_conv, real=(ops.Conv2d,), kinds=_REAL, inputs=(3, 4)),
+    "UNPACK": Row(_unpack, (ops.Slice,), inputs=_ONE),
+    "ZEROS_LIKE": Row(_like, inputs=_ONE),
 }
 """By the schema's name of the op."""
 
+CONVERTS = forms.converters(ROWS)
+
 CONVERTERS: Mapping[str, Callable[[Site], Part]] = {code: converter(convert) for code, convert in CONVERTS.items()}
-
-_ONE = (
-    *("ABS", "CAST", "CEIL", "COS", "DEPTH_TO_SPACE", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH", "L2_NORMALIZATION"),
-    *("LEAKY_RELU", "LOCAL_RESPONSE_NORMALIZATION", "LOG", "LOGICAL_NOT", "LOGISTIC", "LOG_SOFTMAX", "NEG", "RELU"),
-    *("RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SPACE_TO_DEPTH", "SQRT", "SQUARE"),
-    *("TANH", "UNPACK", "ZEROS_LIKE"),
-)
-_THREE = ("BATCH_TO_SPACE_ND", "SCATTER_ND", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND")
-MANY = 1 << 16
-
-OPERANDS: Mapping[str, tuple[int, int]] = {
-    **dict.fromkeys(CONVERTS, (2, 2)),
-    **dict.fromkeys(_ONE, (1, 1)),
-    **dict.fromkeys(_THREE, (3, 3)),
-    **dict.fromkeys(("ADD_N", "PACK"), (1, MANY)),
-    "ONE_HOT": (4, 4),
-    "TRANSPOSE_CONV": (3, 4),
-}
-"""How many operands each of these ops has, at least and at most."""
 
 ALSO_QUANTISED = ("ADD", "SUB", "MEAN")
 """Ops whose kernels for quantised tensors compute in float32 too."""

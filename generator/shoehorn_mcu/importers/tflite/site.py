@@ -141,12 +141,13 @@ def plain(activation: Activation) -> None:
         raise Unsupported(f"fused activation {activation.name}")
 
 
-_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
+BOUNDS: dict[Activation, tuple[int | None, int | None]] = {
     Activation.NONE: (None, None),
-    Activation.RELU: (0.0, None),
-    Activation.RELU_N1_TO_1: (-1.0, 1.0),
-    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU: (0, None),
+    Activation.RELU_N1_TO_1: (-1, 1),
+    Activation.RELU6: (0, 6),
 }
+"""The bounds of a fused activation on real numbers."""
 
 
 def clamp(activation: Activation, output: Tensor) -> Bounds:
@@ -155,11 +156,11 @@ def clamp(activation: Activation, output: Tensor) -> Bounds:
     The latter as TFLite's CalculateActivationRangeQuantized: division and rounding are single precision, halves away
     from zero.
     """
-    if activation not in _BOUNDS:
+    if activation not in BOUNDS:
         raise Unsupported(f"fused activation {activation.name}")
-    low, high = _BOUNDS[activation]
+    low, high = BOUNDS[activation]
     if output.type.dtype is DType.FLOAT32:
-        return RealClamp(*(none if bound is None else bound for bound, none in ((low, _REAL.low), (high, _REAL.high))))
+        return RealClamp(_REAL.low if low is None else float(low), _REAL.high if high is None else float(high))
     kind = output.type if output.type.dtype is DType.INT16 and output.type.quant else quantised(output, "output")
     least, most = kind.dtype.limits
     lowest = least if low is None else max(least, stored(low, kind.quantised))
