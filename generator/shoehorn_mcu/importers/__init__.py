@@ -20,26 +20,6 @@ from shoehorn_mcu.ir import Graph
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = [
-    "IMPORTERS",
-    "Form",
-    "Forms",
-    "ImportFault",
-    "Imported",
-    "Importer",
-    "In",
-    "InFloat",
-    "Kind",
-    "Shapes",
-    "Unsupported",
-    "UnsupportedModel",
-    "at_fault",
-    "imported",
-    "load",
-    "onnx_model",
-    "seen_in",
-]
-
 
 @dataclass(frozen=True)
 class Importer:

@@ -13,27 +13,3 @@ from shoehorn_mcu.kernels.base.contract import (
 )
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, ORACLE, PORTABLE, KernelError, contract_of, oracle
 from shoehorn_mcu.kernels.choice import ANY, candidates, choices, choose, row_cost, within_flash
-
-__all__ = [
-    "ANY",
-    "CATALOGUE",
-    "ORACLE",
-    "PORTABLE",
-    "Contract",
-    "Instance",
-    "KernelError",
-    "Oracle",
-    "Packed",
-    "Tile",
-    "Value",
-    "Values",
-    "Variant",
-    "candidates",
-    "choices",
-    "choose",
-    "contract_of",
-    "oracle",
-    "portable",
-    "row_cost",
-    "within_flash",
-]

@@ -13,18 +13,3 @@ from shoehorn_mcu.quantisation.steps import (
     quantized_file,
     write,
 )
-
-__all__ = [
-    "Accuracy",
-    "Bits",
-    "Fidelity",
-    "Gain",
-    "Kept",
-    "Method",
-    "QuantizeError",
-    "Quantized",
-    "Settings",
-    "quantize_model",
-    "quantized_file",
-    "write",
-]
