@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +33,6 @@ class RawNode:
     outputs: tuple[str, ...]  # "" for one, but not for the first, that nothing reads
     attributes: Mapping[str, Attribute] = field(repr=False)
     within: tuple[str, ...] = ()  # the ops of the file that it is a part of, outermost first
-    unknown: str = ""  # an attribute that ONNX's op does not have
 
     @property
     def title(self) -> str:
@@ -64,35 +62,7 @@ def raw_node(index: int, node: NodeProto, within: tuple[str, ...]) -> RawNode:
             attributes[attribute.name] = tuple(value)
         elif attribute.type == attribute.STRINGS:
             attributes[attribute.name] = tuple(text.decode(errors="replace") for text in value)
-    code = code_of(node)
-    known = _known_attributes(code)
-    unknown = sorted(attributes.keys() - known) if known is not None else []
-    return RawNode(index, code, tuple(node.input), tuple(node.output), attributes, within, (*unknown, "")[0])
-
-
-_OLDER: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("GRU", "LSTM", "RNN"), ("input_forget", "linear_before_reset", "output_sequence")),
-    "AveragePool": ("storage_order",),
-    "BatchNormalization": ("spatial",),
-    "Clip": ("max", "min"),
-    "DFT": ("axis",),
-    "DequantizeLinear": ("precision", "saturate"),
-    "MaxPool": ("count_include_pad",),
-    "Scatter": ("reduction",),
-    "TopK": ("k",),
-}
-"""By op: the attributes that files have and the newest version of the op does not; of reductions also `axes`."""
-
-
-@cache
-def _known_attributes(code: str) -> frozenset[str] | None:
-    """The attributes that converters read, or that change nothing; None: any may be there."""
-    from onnx import defs
-
-    if code in ("Dropout", "Identity") or not defs.has(code):
-        return None
-    axes = ("axes",) if code.startswith("Reduce") else ()
-    return frozenset((*defs.get_schema(code).attributes, *_OLDER.get(code, ()), *axes))
+    return RawNode(index, code_of(node), tuple(node.input), tuple(node.output), attributes, within)
 
 
 def array_of(tensor: TensorProto) -> Array:
