@@ -11,7 +11,8 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.columns import reduced
-from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT, same_padding
+from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT
+from shoehorn_mcu.importers.lowering.linear import in_windows, pads_of
 from shoehorn_mcu.importers.lowering.maps import mapped
 from shoehorn_mcu.importers.lowering.movers import padded, shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
@@ -57,17 +58,7 @@ def window(site: Site, sizes: Sequence[int]) -> Window:
     kernel = _numbers(site, "kernel_shape", None, len(sizes))
     stride, dilation = _numbers(site, "strides", ones, len(sizes)), _numbers(site, "dilations", ones, len(sizes))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    auto, pads = site.attribute("auto_pad", "NOTSET"), site.attribute("pads", (0,) * 2 * len(sizes))
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        sides = [same_padding(n, k, s) for n, k, s in zip(sizes, reach, stride, strict=True)]
-        first, last = zip(*(side if auto == "SAME_UPPER" else side[::-1] for side in sides), strict=True)
-        pads = (*first, *last)
-    elif auto == "VALID":
-        pads = (0,) * 2 * len(sizes)
-    elif auto != "NOTSET":
-        raise ImportFault(f"its auto_pad is '{auto}'; export it again")
-    if len(pads) != 2 * len(sizes) or not all(isinstance(v, int) and 0 <= v <= WINDOW_LIMIT for v in pads):
-        raise Unsupported(f"its pads are {pads}, {2 * len(sizes)} numbers in 0..{WINDOW_LIMIT} are needed")
+    pads = pads_of(site, site.attribute("pads", (0,) * 2 * len(sizes)), sizes, reach, stride)
     before, after = pads[: len(sizes)], pads[len(sizes) :]
     asked = after
     if site.attribute("ceil_mode", 0):
@@ -78,9 +69,7 @@ def window(site: Site, sizes: Sequence[int]) -> Window:
 
 def _numbers(site: Site, name: str, default: Sizes | None, count: int) -> Sizes:
     found: Any = site.node.attributes.get(name, default)
-    if not isinstance(found, tuple) or len(found) != count:
-        raise Unsupported(f"its attribute '{name}' is {found}, {count} numbers in 1..{WINDOW_LIMIT} are needed")
-    if not all(isinstance(v, int) and 1 <= v <= WINDOW_LIMIT for v in found):
+    if not isinstance(found, tuple) or len(found) != count or not in_windows(found):
         raise Unsupported(f"its attribute '{name}' is {found}, {count} numbers in 1..{WINDOW_LIMIT} are needed")
     return found
 

@@ -1,4 +1,4 @@
-"""What ONNX's own schemas say of a node: its attributes, and the operands that are integers, such as indices and axes."""
+"""What ONNX's own schemas say of a node: its attributes, and which operands are integers, such as indices and axes."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
 from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Site
-from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import Tensor
+from shoehorn_mcu.ops.laws import quoted
 
 Reals = NDArray[np.float64]
 Pair = tuple[Tensor, Tensor]

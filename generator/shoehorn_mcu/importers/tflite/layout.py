@@ -11,9 +11,9 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT, axis_of
 from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Part, Site, plain
-from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Quant, Tensor
 from shoehorn_mcu.ops import Clamp, Concat, MaxPool2d, Pad, Reshape, Slice, Table, Transpose
+from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.unary import round_away
 
 

@@ -11,9 +11,9 @@ from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import same_padding
 from shoehorn_mcu.importers.tflite.options import Scheme
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, positive, ranked, real_numbers
-from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import DType, Tensor, TensorType
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
+from shoehorn_mcu.ops.laws import quoted
 
 
 def padding(

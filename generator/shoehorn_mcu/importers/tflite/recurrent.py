@@ -13,10 +13,10 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.recurrent import cell_formula, lstm
 from shoehorn_mcu.importers.tflite.options import Activation, Options
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quantised
-from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import formula
+from shoehorn_mcu.ops.laws import quoted
 
 STATES: Mapping[str, tuple[int, ...]] = {"SVDF": (4,), "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19)}
 """By op: its operands that are variable tensors, which keep their values between inferences."""

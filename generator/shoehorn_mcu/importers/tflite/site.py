@@ -11,10 +11,10 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT
 from shoehorn_mcu.importers.tflite.options import Activation, Options
-from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
 from shoehorn_mcu.ops import Clamp, RealClamp
 from shoehorn_mcu.ops.clamp import Bounds
+from shoehorn_mcu.ops.laws import quoted
 
 _REAL = RealClamp()  # without an activation
 
