@@ -152,14 +152,6 @@ def _shift(site: Site) -> Value:
     return mapped(site, (lambda a, b: a << b) if left else (lambda a, b: a >> b), site.value(0), site.value(1))
 
 
-def _cast_to(site: Site) -> Value:
-    return cast(site, site.value(0), element_type(site.attribute("to", 0)))
-
-
-def _cast_like(site: Site) -> Value:
-    return cast(site, site.value(0), site.value(1).tensor.type.dtype)
-
-
 def element_type(code: int) -> DType:
     """The element type with ONNX's number; float16 and double are held in float32. Raises Unsupported for others."""
     import onnx
@@ -302,8 +294,8 @@ CONVERTERS: Mapping[str, Convert] = {
     **{code: binary(write) for code, write in BINARY.items()},
     "BitCast": _bit_cast,
     "BitShift": _shift,
-    "Cast": _cast_to,
-    "CastLike": _cast_like,
+    "Cast": lambda site: cast(site, site.value(0), element_type(site.attribute("to", 0))),
+    "CastLike": lambda site: cast(site, site.value(0), site.value(1).tensor.type.dtype),
     "Ceil": _rounded(f.ceil),
     "Elu": with_numbers(_elu, alpha=1.0),
     "Floor": _rounded(f.floor),

@@ -20,7 +20,6 @@ from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.importers.onnx import quantised as int8
 from shoehorn_mcu.importers.onnx.chain import Chain, Coded, bounded
 from shoehorn_mcu.ir import Array, DType, Quant
-from shoehorn_mcu.ops.formula import Term
 
 Convert = Callable[[Chain], Value]
 
@@ -85,10 +84,6 @@ def _bounded(of: Chain, low: float, high: float) -> Value:
     return maps.of_stored(of.site, write, x, quant=of.target)
 
 
-def _relu(of: Chain) -> Value:
-    return _bounded(of, 0.0, math.inf)
-
-
 def _clip(of: Chain) -> Value:
     return _bounded(of, *elements.bounds(of.site))
 
@@ -104,10 +99,6 @@ def _curve(write: Callable[[Quant, Quant], int16.Unary]) -> Convert:
     return convert
 
 
-def _sum_of(a: Term, b: Term) -> Term:
-    return a + b
-
-
 def _mean(of: Chain, axes: tuple[int, ...] | None) -> Value:
     """The mean along these axes, which keep size 1."""
     x = of.site.value(0)
@@ -115,12 +106,8 @@ def _mean(of: Chain, axes: tuple[int, ...] | None) -> Value:
         raise Unsupported(f"it is over axes {axes} of {x.rank} dimensions")
     count = math.prod(x.shape[axis] for axis in axes)
     ahead, behind = int16.mean(x.tensor.type.quantised, of.target, count)
-    total = columns.reduced(of.site, maps.of_stored(of.site, ahead, x), axes, _sum_of)
+    total = columns.reduced(of.site, maps.of_stored(of.site, ahead, x), axes, lambda a, b: a + b)
     return bounded(of, maps.of_stored(of.site, behind, total, quant=of.target))
-
-
-def _global_average_pool(of: Chain) -> Value:
-    return _mean(of, tuple(range(2, of.site.value(0).rank)))
 
 
 def _reduce_mean(of: Chain) -> Value:
@@ -143,10 +130,10 @@ ROWS: Mapping[str, Row[Convert]] = {
     "MatMul": Row(int8.CONVERTERS["MatMul"], (ops.Dense,)),
     "Add": Row(_of_two(lambda operands, of: int16.summed(1, operands, of.target, of.clamp()))),
     "Clip": Row(_clip),
-    "GlobalAveragePool": Row(_global_average_pool, (ops.Map, ops.Reduce)),
+    "GlobalAveragePool": Row(lambda of: _mean(of, tuple(range(2, of.site.value(0).rank))), (ops.Map, ops.Reduce)),
     "Mul": Row(_of_two(lambda operands, of: int16.multiplied(operands, of.target, of.clamp()))),
     "ReduceMean": Row(_reduce_mean, (ops.Map, ops.Reduce)),
-    "Relu": Row(_relu),
+    "Relu": Row(lambda of: _bounded(of, 0.0, math.inf)),
     "Sigmoid": Row(_curve(int16.logistic)),
     "Softmax": Row(_softmax, (ops.Map, ops.Reduce)),
     "Sub": Row(_of_two(lambda operands, of: int16.summed(-1, operands, of.target, of.clamp()))),

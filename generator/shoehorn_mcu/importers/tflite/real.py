@@ -126,10 +126,6 @@ def _shuffle(indices: Array, size: int) -> int:
     return group if np.array_equal(indices, np.arange(size).reshape(-1, group).T.ravel()) else 0
 
 
-def _batch_matmul(site: Site, there: onnx.Site) -> Value:
-    return columns.matmul_of(there, *matrices(site, there))
-
-
 def matrices(site: Site, there: onnx.Site) -> tuple[Value, Value]:
     """The operands of BATCH_MATMUL as the matrices that are multiplied."""
     options, a, b = site.options, there.value(0), there.value(1)
@@ -350,7 +346,7 @@ ROWS: Mapping[str, Row] = {
     "ADD": Row(activated(lambda a, b: a + b)),
     "ARG_MAX": Row(_arg("ArgMax"), (ops.TopIndices, ops.Map)),
     "ARG_MIN": Row(_arg("ArgMin"), (ops.TopIndices, ops.Map)),
-    "BATCH_MATMUL": Row(_batch_matmul, (ops.MatMul,)),
+    "BATCH_MATMUL": Row(lambda site, there: columns.matmul_of(there, *matrices(site, there)), (ops.MatMul,)),
     "BATCH_TO_SPACE_ND": Row(batch_to_space, (ops.Transpose,), inputs=_THREE),
     "CAST": Row(_cast, inputs=_ONE),
     "COMPLEX_ABS": Row(magnitude, kinds=_REAL),

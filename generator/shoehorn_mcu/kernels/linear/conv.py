@@ -107,10 +107,6 @@ def _depthwise_constants(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
     return _scaled(node, conv_scales(node.sig), _folded(node, 3))
 
 
-def _transpose_constants(node: Node[TransposeConv2d]) -> dict[str, Value]:
-    return _scaled(node, conv_scales(node.sig), operands.data(node.bias))
-
-
 def _dense_constants(node: Node[Dense]) -> dict[str, Value]:
     return _scaled(node, dense_scales(node.sig), _folded(node, 0))
 
@@ -377,21 +373,13 @@ def _dense_nibbles(node: Node[Dense], tile: Tile) -> dict[str, Value]:
     return _nibbles(node, _dense_constants(node))
 
 
-def _conv2d_nibbles_work(node: Node[Conv2d], tile: Tile) -> Work:
-    return _conv2d_work(node)
-
-
-def _dense_nibbles_work(node: Node[Dense], tile: Tile) -> Work:
-    return _dense_work(node)
-
-
 CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True, spaced=y_step)
 DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, _depthwise_constants, _linear_s8)
 TRANSPOSE = Contract(
     "transpose_conv2d_s8",
     (TransposeConv2d,),
     _transpose_conv2d,
-    _transpose_constants,
+    lambda node: _scaled(node, conv_scales(node.sig), operands.data(node.bias)),
     _linear_s8,
     spaced=y_step,
 )
@@ -420,6 +408,6 @@ VARIANTS = (
     portable(TRANSPOSE, _transpose_conv2d_work),
     Variant(TRANSPOSE, _transpose_conv2d_by_fours, suffix="simd32", isa=Isa.SIMD32),
     portable(DENSE, _dense_work),
-    Variant(CONV2D, _conv2d_nibbles_work, suffix="nibbles", accepts=_fits_nibbles, pack=_conv2d_nibbles),
-    Variant(DENSE, _dense_nibbles_work, suffix="nibbles", accepts=_fits_nibbles, pack=_dense_nibbles),
+    Variant(CONV2D, lambda node, _: _conv2d_work(node), suffix="nibbles", accepts=_fits_nibbles, pack=_conv2d_nibbles),
+    Variant(DENSE, lambda node, _: _dense_work(node), suffix="nibbles", accepts=_fits_nibbles, pack=_dense_nibbles),
 )

@@ -45,10 +45,6 @@ def _constants(node: Node[Partial]) -> dict[str, Value]:
     return {"weights": data(node.weights), "start": None if node.op.goes_on else data(_start(node))}
 
 
-def _partial_work(node: Node[Partial]) -> Work:
-    return window_work(node)
-
-
 def _partial_by_fours(node: Node[Partial], tile: Tile) -> Work:
     return window_work(node, sums=by_fours)
 
@@ -101,7 +97,7 @@ SUMS = Contract("partial_conv2d_s8_s32", (FirstPartial, NextPartial), _partial, 
 RESCALE = Contract("rescale_sums_s8", (Rescale,), _rescale, _scales, _rescales)
 
 VARIANTS = (
-    portable(SUMS, _partial_work, _in_sums),
+    portable(SUMS, lambda node: window_work(node), _in_sums),
     Variant(SUMS, _partial_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32, in_place=_in_sums),
     portable(RESCALE, _rescale_work, _total),
 )
