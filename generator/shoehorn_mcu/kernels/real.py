@@ -14,7 +14,7 @@ import numpy as np
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, Node, OpT, is_a
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
-from shoehorn_mcu.kernels.base.operands import are, data, element_by_element
+from shoehorn_mcu.kernels.base.operands import are, bounded, data, element_by_element
 from shoehorn_mcu.kernels.base.work import Work, by_lanes
 from shoehorn_mcu.kernels.element.elementwise import binary, binary_apart, binary_work
 from shoehorn_mcu.kernels.linear import conv
@@ -50,17 +50,12 @@ def _fused(node: Node) -> bool:
 
 def _sums(node: Node[ops.LinearOp]) -> dict[str, Value]:
     """Struct members for how sums are rounded and bounded."""
-    return {"fused": int(_fused(node)), **_stored_as(node), **_bounds(node)}
+    return {"fused": int(_fused(node)), **_stored_as(node), **bounded(node.op.clamp)}
 
 
 def _stored_as(node: Node) -> dict[str, Value]:
     """The struct member for the type of rows."""
     return {"half": int(_half(node))}
-
-
-def _bounds(node: Node[ops.Clamped]) -> dict[str, Value]:
-    clamp = node.op.clamp
-    return {"y_min": clamp.low, "y_max": clamp.high}
 
 
 def _conv2d(node: Node[ops.Conv2d]) -> dict[str, Value]:
@@ -159,7 +154,7 @@ def _average(node: Node[ops.Average]) -> dict[str, Value]:
         "elements": node.output.type.row_elements,
         "biased": int(len(node.inputs) == 2),
         "count": float(node.op.count),
-        **_bounds(node),
+        **bounded(node.op.clamp),
     }
 
 

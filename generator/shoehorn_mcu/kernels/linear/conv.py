@@ -47,8 +47,7 @@ def _window(node: Node[Convolution]) -> dict[str, Value]:
         **geometry(node),
         "x_zero": node.x.type.quantised.zero_point,
         "y_zero": node.output.type.quantised.zero_point,
-        "y_min": node.op.clamp.low,
-        "y_max": node.op.clamp.high,
+        **operands.bounded(node.op.clamp),
     }
 
 
@@ -119,8 +118,7 @@ def _dense(node: Node[Dense]) -> dict[str, Value]:
         "inputs": inputs,
         "outputs": outputs,
         "y_zero": node.output.type.quantised.zero_point,
-        "y_min": op.clamp.low,
-        "y_max": op.clamp.high,
+        **operands.bounded(op.clamp),
     }
 
 

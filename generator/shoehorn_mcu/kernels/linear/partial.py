@@ -6,7 +6,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import DType, Node, Tensor
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable
-from shoehorn_mcu.kernels.base.operands import are, data
+from shoehorn_mcu.kernels.base.operands import are, bounded, data
 from shoehorn_mcu.kernels.base.work import Work, by_fours
 from shoehorn_mcu.kernels.linear.conv import window_work
 from shoehorn_mcu.machine.targets import Isa
@@ -68,8 +68,7 @@ def _rescale(node: Node[Rescale]) -> dict[str, Value]:
         "positions": positions,
         "channels": channels,
         "y_zero": node.output.type.quantised.zero_point,
-        "y_min": op.clamp.low,
-        "y_max": op.clamp.high,
+        **bounded(op.clamp),
         "scale_step": int(multipliers.type.elements > 1),
         "narrow": int(are(DType.INT16, total)),
     }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
-from shoehorn_mcu.kernels.base.operands import all_s8, are
+from shoehorn_mcu.kernels.base.operands import all_s8, are, bounded
 from shoehorn_mcu.kernels.base.packed import clamps
 from shoehorn_mcu.kernels.base.work import BLOCK, Work, by_blocks, elements, filled, inside
 from shoehorn_mcu.machine.targets import Isa
@@ -31,8 +31,7 @@ def pool2d(node: Node[Pool2d]) -> dict[str, Value]:
         "stride": op.stride[1],
         "pad_left": op.padding.left,
         "y_step": channels,
-        "y_min": op.clamp.low,
-        "y_max": op.clamp.high,
+        **bounded(op.clamp),
     }
 
 
@@ -75,8 +74,7 @@ def _mean(node: Node[Mean]) -> dict[str, Value]:
         **mean_shape(node),
         "x_zero_sum": node.x.type.quantised.zero_point * elements,
         "y_zero": node.output.type.quantised.zero_point,
-        "multiplier": scale.multiplier,
-        "shift": scale.shift,
+        **scale._asdict(),
     }
 
 
@@ -86,8 +84,7 @@ def _softmax(node: Node[Softmax]) -> dict[str, Value]:
     return {
         "positions": positions,
         "channels": channels,
-        "multiplier": scale.multiplier,
-        "shift": scale.shift,
+        **scale._asdict(),
         "diff_min": diff_min,
     }
 
