@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.lowering import int16, maps
@@ -18,6 +19,7 @@ from shoehorn_mcu.importers.tflite import by_onnx, real
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, one_scale, quant_of, stored
 from shoehorn_mcu.ir import DType, Quant, Tensor
 from shoehorn_mcu.ops import Softmax
+from shoehorn_mcu.ops.clamp import Bounds
 
 
 def applies(site: Site) -> bool:
@@ -59,21 +61,15 @@ def _operands(site: Site) -> tuple[Quant, Quant]:
     return quant_of(site.input(0, "operand")), quant_of(site.input(1, "operand"))
 
 
-def added(sign: int) -> Callable[[Site], Part]:
-    """ADD and SUB."""
+def _double(write: Callable[[tuple[Quant, Quant], Quant, Bounds], int16.Binary]) -> Callable[[Site], Part]:
+    """A converter of an op of two operands with a fused activation, by the scales of operands and result."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
         bounds = clamp(site.options.activation, site.output)
-        write = int16.summed(sign, _operands(site), quant_of(site.output), bounds)
-        return maps.of_stored(there, write, there.value(0), there.value(1))
+        made = write(_operands(site), quant_of(site.output), bounds)
+        return maps.of_stored(there, made, there.value(0), there.value(1))
 
     return converter(convert)
-
-
-def _multiplied(site: Site, there: onnx.Site) -> Value:
-    bounds = clamp(site.options.activation, site.output)
-    write = int16.multiplied(_operands(site), quant_of(site.output), bounds)
-    return maps.of_stored(there, write, there.value(0), there.value(1))
 
 
 def _relu6(site: Site, there: onnx.Site) -> Value:
@@ -123,9 +119,9 @@ def _leaky_relu(site: Site, there: onnx.Site) -> Value:
 
 
 CONVERTERS: dict[str, Callable[[Site], Part]] = {
-    "ADD": added(1),
-    "SUB": added(-1),
-    "MUL": converter(_multiplied),
+    "ADD": _double(partial(int16.summed, 1)),
+    "SUB": _double(partial(int16.summed, -1)),
+    "MUL": _double(int16.multiplied),
     "RELU": _unary(lambda of, to: int16.bounded(of, to, 0)),
     "RELU6": converter(_relu6),
     "LOGISTIC": _unary(int16.logistic),

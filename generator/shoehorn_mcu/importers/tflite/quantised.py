@@ -170,9 +170,14 @@ def _compared(write: Callable[[Term, Term], Term]) -> Single:
     return convert
 
 
-def _squared_difference(site: Site, there: onnx.Site) -> Value:
-    made = stored.squared_difference(_operands(site), quant_of(site.output), _dtype(site))
-    return maps.mapped(there, made, there.value(0), there.value(1))
+def _double(write: Callable[[tuple[Quant, Quant], Quant, DType], int16.Binary]) -> Single:
+    """An op of two operands, by the scales of these and of the result."""
+
+    def convert(site: Site, there: onnx.Site) -> Value:
+        made = write(_operands(site), quant_of(site.output), _dtype(site))
+        return maps.mapped(there, made, there.value(0), there.value(1))
+
+    return convert
 
 
 def _divided(site: Site, there: onnx.Site) -> Value:
@@ -312,11 +317,6 @@ def _gelu(site: Site, there: onnx.Site) -> Value:
     return maps.mapped(there, made, there.value(0))
 
 
-def _prelu(site: Site, there: onnx.Site) -> Value:
-    made = stored.prelu(_operands(site), quant_of(site.output), _dtype(site))
-    return maps.mapped(there, made, there.value(0), there.value(1))
-
-
 @dataclass(frozen=True)
 class Arithmetic:
     """A converter to the arithmetic of a reference kernel, and the element types that the kernel has."""
@@ -353,13 +353,13 @@ INTEGERS: Mapping[str, Arithmetic] = {
     "LOG_SOFTMAX": Arithmetic(_log_softmax, _BYTES),
     "NEG": Arithmetic(_single(lambda of, to, dtype: lambda x: -x), _WORDS),  # neg.cc of LiteRT knows no scales
     "NOT_EQUAL": Arithmetic(_compared(lambda a, b: ~a.equals(b))),
-    "PRELU": Arithmetic(_prelu, _WORDS),
+    "PRELU": Arithmetic(_double(stored.prelu), _WORDS),
     "REDUCE_PROD": Arithmetic(_multiplied),
     "RELU_0_TO_1": Arithmetic(_bounded(0.0, 1.0), _BYTES),
     "RELU_N1_TO_1": Arithmetic(_bounded(-1.0, 1.0), _BYTES),
     "RSQRT": Arithmetic(_single(stored.inverse_root), _WORDS),
     "SQRT": Arithmetic(_single(stored.root), _WORDS),
-    "SQUARED_DIFFERENCE": Arithmetic(_squared_difference),
+    "SQUARED_DIFFERENCE": Arithmetic(_double(stored.squared_difference)),
     "SUM": Arithmetic(_summed),
 }
 """By the schema's name of the op."""
