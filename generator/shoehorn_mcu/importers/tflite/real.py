@@ -246,10 +246,6 @@ def _scatter_nd(site: Site, there: onnx.Site) -> Made:
     return through(there, "ScatterND", ("zeros", *there.node.inputs[:2]), {"reduction": "add"})
 
 
-def _elu(site: Site, there: onnx.Site) -> Made:
-    return through(there, "Elu", there.node.inputs, {})
-
-
 def _leaky(site: Site, there: onnx.Site) -> Value:
     alpha = site.options.factor
     return maps.mapped(there, lambda x: (x < 0.0).select(x * alpha, x), there.value(0))
@@ -258,10 +254,6 @@ def _leaky(site: Site, there: onnx.Site) -> Value:
 def _gelu(site: Site, there: onnx.Site) -> Made:
     tanh = site.options.approximate
     return through(there, "Gelu", there.node.inputs, {"approximate": "tanh"} if tanh else {})
-
-
-def _clipped(low: float, high: float) -> Convert:
-    return formula(lambda x: f.clip(x, low, high))
 
 
 def _transpose_conv(site: Site, there: onnx.Site) -> Value:
@@ -301,10 +293,6 @@ def _floor_div(a: Term, b: Term) -> Term:
     zero = a.constant(0)
     below = ~left.equals(zero) & ((left < zero) ^ (b < zero))
     return below.select(quotient - 1, quotient)
-
-
-def _like(site: Site, there: onnx.Site) -> Value:
-    return maps.mapped(there, lambda x: x.constant(0), there.value(0))
 
 
 SAME = {
@@ -353,7 +341,7 @@ ROWS: Mapping[str, Row] = {
     "CUMSUM": Row(_cum_sum, (ops.Scan,)),
     "DEPTH_TO_SPACE": Row(blocks("DepthToSpace"), (ops.Transpose,), inputs=_ONE),
     "DIV": Row(activated(lambda a, b: a / b)),
-    "ELU": Row(_elu, kinds=_REAL, inputs=_ONE),
+    "ELU": Row(as_onnx("Elu"), kinds=_REAL, inputs=_ONE),
     "EMBEDDING_LOOKUP": Row(as_onnx("Gather", 1, 0, axis=0), (ops.Gather,)),
     "FLOOR_DIV": Row(formula(_floor_div)),
     "FLOOR_MOD": Row(formula(f.remainder_to_floor)),
@@ -374,9 +362,9 @@ ROWS: Mapping[str, Row] = {
     "REDUCE_MAX": Row(reduction("ReduceMax"), (ops.Reduce,)),
     "REDUCE_MIN": Row(reduction("ReduceMin"), (ops.Reduce,)),
     "REDUCE_PROD": Row(reduction("ReduceProd"), (ops.Reduce,)),
-    "RELU6": Row(_clipped(0.0, 6.0), kinds=_REAL, inputs=_ONE),
-    "RELU_0_TO_1": Row(_clipped(0.0, 1.0), kinds=_REAL, inputs=_ONE),
-    "RELU_N1_TO_1": Row(_clipped(-1.0, 1.0), kinds=_REAL, inputs=_ONE),
+    "RELU6": Row(formula(lambda x: f.clip(x, 0.0, 6.0)), kinds=_REAL, inputs=_ONE),
+    "RELU_0_TO_1": Row(formula(lambda x: f.clip(x, 0.0, 1.0)), kinds=_REAL, inputs=_ONE),
+    "RELU_N1_TO_1": Row(formula(lambda x: f.clip(x, -1.0, 1.0)), kinds=_REAL, inputs=_ONE),
     "REVERSE_V2": Row(_reverse, (ops.Slice,)),
     "RFFT2D": Row(rfft_2d, real=(ops.Dense, ops.Map), kinds=_REAL),
     "RIGHT_SHIFT": Row(formula(lambda a, b: a >> b), kinds=_WHOLE),
@@ -391,7 +379,7 @@ ROWS: Mapping[str, Row] = {
     "TOPK_V2": Row(_top_k, (ops.TopIndices, ops.Gather, ops.Map)),
     "TRANSPOSE_CONV": Row(_transpose_conv, real=(ops.Conv2d,), kinds=_REAL, inputs=(3, 4)),
     "UNPACK": Row(_unpack, (ops.Slice,), inputs=_ONE),
-    "ZEROS_LIKE": Row(_like, inputs=_ONE),
+    "ZEROS_LIKE": Row(formula(lambda x: x.constant(0)), inputs=_ONE),
 }
 """By the schema's name of the op."""
 
