@@ -28,15 +28,15 @@ from shoehorn_mcu.schedule.stage import Stage, stages
 def few_tries(patch: pytest.MonkeyPatch) -> None:
     """Lets the planner search a little only: the sweep asks whether plans are right, not how small."""
     for name, few in (
-        ("PLACE_FIT_ROUNDS", 6),
-        ("PLACE_SEARCH", 0.05),
-        ("PLACE_RUNS", 4),
-        ("PLACE_WORK", 200_000),
-        ("PLACE_LOWERING_WORK", 200_000),
+        ("FIT_ROUNDS", 6),
+        ("SEARCH", 0.05),
+        ("RUNS", 4),
+        ("WORK", 200_000),
+        ("LOWERING_WORK", 200_000),
     ):
-        patch.setattr(f"shoehorn_mcu.planner.placement.place.{name}", few)
+        patch.setattr(f"shoehorn_mcu.planner.effort.PLACE.{name}", few)
     for name, few in (("LEAST_SECONDS", 0.05), ("MOST_SECONDS", 0.05), ("DESCENTS", 1), ("FIRST_CUT", 0.2)):
-        patch.setattr(f"shoehorn_mcu.planner.recompute.budgets.BUDGET_{name}", few)
+        patch.setattr(f"shoehorn_mcu.planner.effort.BUDGET.{name}", few)
 
 
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:

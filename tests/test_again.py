@@ -14,7 +14,7 @@ from random_graphs import random_graph
 from row_problems import same
 
 from shoehorn_mcu.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from shoehorn_mcu.planner.effort import RECOMPUTE_NODES
+from shoehorn_mcu.planner.effort import RECOMPUTE
 from shoehorn_mcu.planner.live_ranges import OrderFault
 from shoehorn_mcu.planner.order.flow import Event, Flow, slot_bytes
 from shoehorn_mcu.planner.order.flow import rigid as rigid_tensors
@@ -206,7 +206,7 @@ def test_a_free_order_runs_each_row_once_and_is_no_higher(seed: int, streamed: b
 def test_a_search_above_its_limit_ends_with_a_lower_order():
     problem = squeeze()
     flow, start = Flow(problem), op_by_op(problem)
-    level = level_of(flow, start, least(flow) // 2, RECOMPUTE_NODES[0], EFFORT, 1)
+    level = level_of(flow, start, least(flow) // 2, RECOMPUTE.NODES[0], EFFORT, 1)
     found = level.steps.events(level.reorder())
 
     assert level.search.best is None
@@ -261,7 +261,7 @@ def test_an_order_that_bands_of_rows_cannot_follow_stays_as_it_is(monkeypatch: p
     problem = Problem(tuple(TensorSpec(name, 16, 8) for name in "xay"), ops, ("x",), ("y",))
     flow = Flow(problem)
     order = [Event(0, 0), *(event for y in range(15) for event in (Event(0, y + 1), Event(1, y))), Event(1, 15)]
-    monkeypatch.setattr("shoehorn_mcu.planner.recompute.search.RECOMPUTE_NODES", (12,))
+    monkeypatch.setattr(RECOMPUTE, "NODES", (12,))
     bands = step_graph(flow, 12)
     found = _Ask(flow, order, replay(flow, order).peak, EFFORT, most_rows=1)._windowed(order)
 

@@ -170,7 +170,7 @@ def test_no_buffers_and_empty_buffers_take_nothing():
 def test_thousands_of_buffers_are_placed_without_a_search():
     chance = random.Random(3)
     buffers = []
-    for i in range(solve.ALLOCATE_MOST_SEARCHED + 500):
+    for i in range(solve.ALLOCATE.MOST_SEARCHED + 500):
         lower = chance.randrange(4000)
         buffers.append(Buffer(str(i), lower, lower + chance.randint(1, 60), 16 * chance.randint(1, 200)))
     result = allocate(buffers)

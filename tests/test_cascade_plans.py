@@ -38,7 +38,7 @@ CHUNKS = 48  # the first in every run of the suite
 @pytest.fixture(autouse=True)
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     few_tries(monkeypatch)
-    monkeypatch.setattr("shoehorn_mcu.planner.recompute.budgets.BUDGET_LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.LEAST_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from shoehorn_mcu.schedule.stage import stages
 @pytest.fixture(autouse=True)
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     few_tries(monkeypatch)
-    monkeypatch.setattr("shoehorn_mcu.planner.recompute.budgets.BUDGET_LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.LEAST_SECONDS", 0.01)
 
 
 @settings(max_examples=200, deadline=None)

@@ -40,7 +40,7 @@ from shoehorn_mcu.planner.recompute.search import least
 def with_chains(problem: Problem) -> Problem:
     """With the two chains as blocks that save most for their extra work."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shoehorn_mcu.planner.blocks.chains.CHAIN_MOST", 2)
+        patch.setattr("shoehorn_mcu.planner.effort.CHAIN.MOST", 2)
         blocks = (*problem.blocks, *chains(problem))
     return replace(problem, blocks=tuple(sorted(blocks, key=lambda block: (block.first, block.last))))
 
@@ -54,7 +54,7 @@ MACS = st.sampled_from((None, 0, 60, 180, 600))
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Orders and addresses of their own are other tests' matter."""
     few_tries(monkeypatch)
-    monkeypatch.setattr("shoehorn_mcu.planner.recompute.budgets.BUDGET_LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.LEAST_SECONDS", 0.01)
 
 
 def limits(brute: Brute) -> list[int]:
@@ -80,7 +80,7 @@ def test_the_bound_is_no_higher_than_any_partition_and_exact_where_choices_are_f
 @given(SMALL)
 def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Problem):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "GROUP_FEW", 0)
+        patch.setattr(bounds.GROUP, "FEW", 0)
         found = PartitionSearch(problem, None)
         bound, _ = found.bounds.peak()
 

@@ -458,6 +458,11 @@ def test_double_is_refused(tmp_path: Path) -> None:
         load(saved(made, tmp_path))
 
 
+def test_an_attribute_that_onnx_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match="op 0 Relu writing 'y': its attribute 'slope' is not known"):
+        load(saved(model(one("Relu", slope=0.5)), tmp_path))
+
+
 def test_an_output_that_is_an_input_or_a_constant_is_a_copy(tmp_path: Path) -> None:
     made = model([helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Relu", ["x"], ["z"])])
     made.graph.output.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, None))

@@ -128,9 +128,9 @@ def forget() -> None:
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:
     forget()
-    patch.setattr(module, "PLACE_FIT_ROUNDS", 5)
+    patch.setattr(module.PLACE, "FIT_ROUNDS", 5)
     for name, few in (("RUNS", 90), ("WORK", 20_000), ("LOWERING_WORK", 20_000), ("SEARCH", 0.02)):
-        patch.setattr(module, f"PLACE_{name}", few)
+        patch.setattr(module.PLACE, name, few)
 
 
 def conveyor(rows: int, sizes: Sequence[int], alive: int) -> list[Bundle]:

@@ -131,7 +131,7 @@ def test_the_search_of_larger_graphs_finds_true_bounds_and_sequences(graph: Grap
     budget = budget_of(graph, part)
     least = optimum(graph, budget)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("shoehorn_mcu.planner.remat.rematerialise.STATES_MOST_NODES", 0)
+        patched.setattr("shoehorn_mcu.planner.effort.STATES.MOST_NODES", 0)
         outcome = rematerialise(graph, budget, Effort(0.2, stop=60))
 
     if outcome.status is Status.UNKNOWN:

@@ -93,7 +93,7 @@ def test_few_events_and_windows_stay_in_the_plan_space_and_near_its_best(
     graph = layered(seed, 24)
     budget = budget_of(graph, part)
     best = staged.solve(graph, budget, (2,) * 24, limit(60))
-    monkeypatch.setattr(staged, "STAGED_MOST_EVENTS", 0)
+    monkeypatch.setattr(staged.STAGED, "MOST_EVENTS", 0)
     found = staged.solve(graph, budget, (2,) * 24, limit())
 
     assert best.proven
@@ -191,7 +191,7 @@ DEARER = [("RLG2", 80, 4.9), ("RLG4", 80, 3.4)]  # minutes, until all of the lim
 def test_published_increases_are_met(
     name: str, percent: int, increase: float, reaches: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(staged, "STAGED_MOST_EVENTS", 0)  # no proof
+    monkeypatch.setattr(staged.STAGED, "MOST_EVENTS", 0)  # no proof
     monkeypatch.setattr(staged, "_WINDOWS", staged._WINDOWS[:reaches])
     meets(name, percent, increase)
 

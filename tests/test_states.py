@@ -16,7 +16,7 @@ from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.importers import UnsupportedModel
 from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
-from shoehorn_mcu.importers.tflite.options import CallOnceOptions, Options, VariableOptions
+from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.variables import without_variables
 from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, State, Tensor, TensorType, verify
 from shoehorn_mcu.ops import Concat, Map, Reshape, Slice
@@ -333,14 +333,14 @@ def _op(code: str, reads: tuple[int, ...], writes: tuple[int, ...], options: Opt
 
 def _variable_model(*ops: RawOp, first: bool = True) -> RawModel:
     """Tensors: 0 input, 1 handle, 2 and 3 values read, 4 computed, 5 a handle in the other subgraph, 6 a constant."""
-    name = VariableOptions("v")
+    name = Options(name="v")
     other = RawModel(
         (_tensor("handle"), _tensor("zero", b"\7")),
         (_op("VAR_HANDLE", (), (0,), name), _op("ASSIGN_VARIABLE", (0, 1), ())),
         (),
         (),
     )
-    called = (_op("CALL_ONCE", (), (), CallOnceOptions(1)),) if first else ()
+    called = (_op("CALL_ONCE", (), (), Options(subgraphs=(1,))),) if first else ()
     tensors = tuple(_tensor(n) for n in ("x", "handle", "a", "b", "y"))
     return RawModel(tensors, (*called, _op("VAR_HANDLE", (), (1,), name), *ops), (0,), (4,), (other,))
 
@@ -381,7 +381,7 @@ def test_a_variable_that_nothing_assigns_is_a_constant() -> None:
         ),
         ((_op("READ_VARIABLE", (4,), (2,)),), True, "op 2 READ_VARIABLE has no handle of a variable"),
         ((READ, _op("ASSIGN_VARIABLE", (1,), ())), True, "op 3 ASSIGN_VARIABLE has 1 inputs"),
-        ((READ, _op("CALL_ONCE", (), (), CallOnceOptions(4))), True, "op 3 CALL_ONCE names subgraph 4"),
+        ((READ, _op("CALL_ONCE", (), (), Options(subgraphs=(4,)))), True, "op 3 CALL_ONCE names subgraph 4"),
     ],
 )
 def test_variables_that_cannot_be_states_are_refused(ops: tuple[RawOp, ...], first: bool, words: str) -> None:

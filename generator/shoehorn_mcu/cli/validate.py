@@ -10,17 +10,8 @@ import click
 from rich.text import Text
 
 from shoehorn_mcu.base.paths import MODELS
+from shoehorn_mcu.cli import device
 from shoehorn_mcu.cli.console import emit_json, err, out, output_options, print_table
-from shoehorn_mcu.cli.device import (
-    SEED,
-    board_options,
-    ensure_image,
-    folder_argument,
-    in_turn,
-    is_emulated,
-    model_option,
-    progress_bar,
-)
 from shoehorn_mcu.cli.outside import allowed, print_comparison
 from shoehorn_mcu.importers.torch import archive
 from shoehorn_mcu_host.board import session
@@ -41,9 +32,9 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
 
 
 @click.command()
-@folder_argument
-@board_options
-@model_option
+@device.folder_argument
+@device.board_options
+@device.model_option
 @click.option(
     "--inputs",
     type=click.Path(path_type=Path),
@@ -64,7 +55,7 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
 )
 @click.option("--quantize", is_flag=True, help="Quantise float arrays of X.npz, which are then real values.")
 @click.option("--count", type=click.IntRange(min=1), help=f"Number of random vectors.  [default: {_COUNT}]")
-@click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {SEED}]")
+@click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {device.SEED}]")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Z.npz", help="Write the board's outputs here.")
 @click.option(
     "--against",
@@ -141,7 +132,7 @@ def validate(
     projects = Project.open(folder).chosen(name)
     if len(projects) > 1 and (given := inputs or outputs or source):
         raise click.UsageError(f"{given}: belongs to one model; name it with --model")
-    emulated = is_emulated(projects[0], port, emulated)
+    emulated = device.is_emulated(projects[0], port, emulated)
     wish = _Wish(against, source, expect, tolerance)
     jobs = []
     for project in projects:
@@ -149,12 +140,12 @@ def validate(
         chosen = samples.load(project.described, plan, inputs, labels, quantize, pixels) if inputs else None
         wanted = len(chosen.vectors) if chosen else count or _COUNT
         given_vectors = (
-            chosen.vectors if chosen else vectors.random(project.described, plan.inputs, wanted, seed or SEED)
+            chosen.vectors if chosen else vectors.random(project.described, plan.inputs, wanted, seed or device.SEED)
         )
         labelled, starts = (chosen.labels, chosen.starts) if chosen else (None, ())
         jobs.append(_Job(project, plan, given_vectors, bytes_to_move(plan, wanted), labelled, starts, wish))
     if emulated:
-        ensure_image(projects[0])
+        device.ensure_image(projects[0])
     found = _validated(jobs, port, emulated)
     beside = [job.beside(each) for job, each in zip(jobs, found, strict=True)]
     for project, each, others in zip(projects, found, beside, strict=True):
@@ -175,7 +166,7 @@ def validate(
             {**each.json(transport), **{key: other.json() for key, other in others.items()}}
             for each, others in zip(found, beside, strict=True)
         ]
-        emit_json(in_turn(projects, said))
+        emit_json(device.in_turn(projects, said))
     apart = any(not other.is_within for others in beside for other in others.values())
     ctx.exit(1 if apart or any(each.mismatched_vectors for each in found) else 0)
 
@@ -251,7 +242,7 @@ def _validated(jobs: Sequence[_Job], port: str | None, emulated: bool) -> list[V
     """Runs the jobs on one board, which is not reset between them."""
     first = jobs[0]
     connection = session.connected(first.project, first.plan, port, emulated, False)
-    with connection as link, progress_bar("validating", sum(job.moved for job in jobs)) as progress:
+    with connection as link, device.progress_bar("validating", sum(job.moved for job in jobs)) as progress:
         return [job.run(link, progress) for job in jobs]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.fault import ImportFault, UnsupportedModel
 from shoehorn_mcu.importers.forms import Form, Forms, In, Kind
 from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source
 from shoehorn_mcu.importers.tflite.importer import load_tflite
@@ -19,26 +19,6 @@ from shoehorn_mcu.ir import Graph
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-__all__ = [
-    "IMPORTERS",
-    "Form",
-    "Forms",
-    "ImportFault",
-    "Imported",
-    "Importer",
-    "In",
-    "InFloat",
-    "Kind",
-    "Shapes",
-    "Unsupported",
-    "UnsupportedModel",
-    "at_fault",
-    "imported",
-    "load",
-    "onnx_model",
-    "seen_in",
-]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from shoehorn_mcu.ir import Op
-from shoehorn_mcu.ops import Map
+from shoehorn_mcu.ops import DepthwiseConv2d, Map
 
 
 class Kind(StrEnum):
@@ -35,6 +36,31 @@ FORMULA: Form = (Map,)
 
 NOTHING: Form = ()
 """Nothing is computed: elements stay where they are, or the result is known before the model runs."""
+
+ConvertT = TypeVar("ConvertT")
+
+
+@dataclass(frozen=True)
+class Row(Generic[ConvertT]):
+    """The converter of an op, and what it makes of the op."""
+
+    convert: ConvertT
+    form: Form = FORMULA
+    real: Form | None = None  # of float32, where that is another one
+    kinds: tuple[Kind, ...] = ()  # the element types that the converter takes; none: those that the format allows
+
+    def of(self, kind: Kind) -> Form:
+        """The form in an element type, whether or not the op takes it."""
+        return self.real if kind is Kind.FLOAT32 and self.real is not None else self.form
+
+
+def converters(rows: Mapping[str, Row[ConvertT]]) -> dict[str, ConvertT]:
+    """The converters alone, by the op's name."""
+    return {code: row.convert for code, row in rows.items()}
+
+
+FOLDED: Form = (DepthwiseConv2d,)
+"""A factor and an addend per channel, which the op before may take."""
 
 Forms = Mapping[str, Mapping[Kind, Form]]
 """By the op's name; a kind that is missing has no form."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,7 @@ def at_fault(found: Source, fault: ImportFault) -> Source:
         return found
     reason = str(fault)[place.end() :].partition(": ")[2]
     ops = tuple(
-        SourceOp(op.index, op.code, op.reads, op.writes, op.weight_bytes, op.macs, reason, op.part)
-        if not op.part and any(tensor.name == place[1] for tensor in op.writes)
-        else op
+        replace(op, refusal=reason) if not op.part and any(tensor.name == place[1] for tensor in op.writes) else op
         for op in found.ops
     )
-    return Source(found.inputs, found.outputs, ops)
+    return replace(found, ops=ops)

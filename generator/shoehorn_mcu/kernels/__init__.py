@@ -1,39 +1,5 @@
 """The kernels: contracts, their variants and oracles, and the choice of an instance for each op."""
 
-from shoehorn_mcu.kernels.base.contract import (
-    Contract,
-    Instance,
-    Oracle,
-    Packed,
-    Tile,
-    Value,
-    Values,
-    Variant,
-    portable,
-)
+from shoehorn_mcu.kernels.base.contract import Contract, Instance, Packed, Tile, Value, Values, Variant
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, ORACLE, PORTABLE, KernelError, contract_of, oracle
 from shoehorn_mcu.kernels.choice import ANY, candidates, choices, choose, row_cost, within_flash
-
-__all__ = [
-    "ANY",
-    "CATALOGUE",
-    "ORACLE",
-    "PORTABLE",
-    "Contract",
-    "Instance",
-    "KernelError",
-    "Oracle",
-    "Packed",
-    "Tile",
-    "Value",
-    "Values",
-    "Variant",
-    "candidates",
-    "choices",
-    "choose",
-    "contract_of",
-    "oracle",
-    "portable",
-    "row_cost",
-    "within_flash",
-]

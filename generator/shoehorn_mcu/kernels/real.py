@@ -11,43 +11,18 @@ from typing import TypeVar
 
 import numpy as np
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, Node, OpT, is_a
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
-from shoehorn_mcu.kernels.base.operands import are, data, element_by_element
+from shoehorn_mcu.kernels.base.operands import are, bounded, data, element_by_element
 from shoehorn_mcu.kernels.base.work import Work, by_lanes
 from shoehorn_mcu.kernels.element.elementwise import binary, binary_apart, binary_work
-from shoehorn_mcu.kernels.linear.conv import (
-    channel_groups,
-    convolution_work,
-    dense_work,
-    depthwise_work,
-    geometry,
-    lines_of,
-    multiplied,
-)
+from shoehorn_mcu.kernels.linear import conv
 from shoehorn_mcu.kernels.window.pool import average_pool2d_work, max_pool2d_work, mean_shape, mean_work, pool2d
 from shoehorn_mcu.kernels.window.sums import by_rows, columns, columns_work, row_before, sum_dense, sum_dense_work
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import (
-    Add,
-    Addition,
-    Average,
-    AveragePool2d,
-    Clamped,
-    Conv2d,
-    Dense,
-    DepthwiseConv2d,
-    LinearOp,
-    MaxPool2d,
-    Mean,
-    Pool2d,
-    Softmax,
-    Sub,
-    SumDense,
-    SumPool,
-)
 
-LinearT = TypeVar("LinearT", bound=LinearOp)
+LinearT = TypeVar("LinearT", bound=ops.LinearOp)
 
 
 def _all_f32(node: Node) -> bool:
@@ -58,7 +33,7 @@ def _all_real(node: Node) -> bool:
     return _all_f32(node) or are(DType.FLOAT16, *node.inputs, node.output)
 
 
-def _linear_real(node: Node[LinearOp]) -> bool:
+def _linear_real(node: Node[ops.LinearOp]) -> bool:
     x, weights, bias = node.inputs
     constant = weights.data is not None and bias.data is not None
     rest = (x, weights, node.output)
@@ -70,12 +45,12 @@ def _half(node: Node) -> bool:
 
 
 def _fused(node: Node) -> bool:
-    return isinstance(node.op, Conv2d | DepthwiseConv2d | Dense | SumDense) and node.op.fused
+    return isinstance(node.op, ops.Conv2d | ops.DepthwiseConv2d | ops.Dense | ops.SumDense) and node.op.fused
 
 
-def _sums(node: Node[LinearOp]) -> dict[str, Value]:
+def _sums(node: Node[ops.LinearOp]) -> dict[str, Value]:
     """Struct members for how sums are rounded and bounded."""
-    return {"fused": int(_fused(node)), **_stored_as(node), **_bounds(node)}
+    return {"fused": int(_fused(node)), **_stored_as(node), **bounded(node.op.clamp)}
 
 
 def _stored_as(node: Node) -> dict[str, Value]:
@@ -83,34 +58,29 @@ def _stored_as(node: Node) -> dict[str, Value]:
     return {"half": int(_half(node))}
 
 
-def _bounds(node: Node[Clamped]) -> dict[str, Value]:
-    clamp = node.op.clamp
-    return {"y_min": clamp.low, "y_max": clamp.high}
+def _conv2d(node: Node[ops.Conv2d]) -> dict[str, Value]:
+    return {**conv.geometry(node), **conv.channel_groups(node), **_sums(node)}
 
 
-def _conv2d(node: Node[Conv2d]) -> dict[str, Value]:
-    return {**geometry(node), **channel_groups(node), **_sums(node)}
+def _depthwise_conv2d(node: Node[ops.DepthwiseConv2d]) -> dict[str, Value]:
+    return {**conv.geometry(node), **conv.multiplied(node), **_sums(node)}
 
 
-def _depthwise_conv2d(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
-    return {**geometry(node), **multiplied(node), **_sums(node)}
-
-
-def _dense(node: Node[Dense]) -> dict[str, Value]:
+def _dense(node: Node[ops.Dense]) -> dict[str, Value]:
     outputs, inputs = node.weights.type.shape
     return {"positions": node.output.type.nhwc[2], "inputs": inputs, "outputs": outputs, **_sums(node)}
 
 
-def _constants(node: Node[LinearOp]) -> dict[str, Value]:
+def _constants(node: Node[ops.LinearOp]) -> dict[str, Value]:
     return {"weights": data(node.weights).astype(np.float32), "bias": data(node.bias)}
 
 
-def _stored(node: Node[LinearOp]) -> dict[str, Value]:
+def _stored(node: Node[ops.LinearOp]) -> dict[str, Value]:
     """Constants in the model's order, weights in their own type."""
     return {"weights": data(node.weights), "bias": data(node.bias)}
 
 
-def _interleaved(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
+def _interleaved(node: Node[ops.LinearOp], tile: Tile) -> dict[str, Value]:
     """Weights by blocks of outputs of a group, innermost; those of missing outputs are 0."""
     lanes = tile.sizes["outputs"]
     weights = data(node.weights)
@@ -121,25 +91,25 @@ def _interleaved(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
     return {"weights": np.ascontiguousarray(blocks), "bias": data(node.bias)}
 
 
-def _groups(node: Node[LinearOp]) -> int:
-    return channel_groups(node)["groups"] if is_a(node, Conv2d) else 1
+def _groups(node: Node[ops.LinearOp]) -> int:
+    return conv.channel_groups(node)["groups"] if is_a(node, ops.Conv2d) else 1
 
 
-def _in_vectors(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
+def _in_vectors(node: Node[ops.LinearOp], tile: Tile) -> dict[str, Value]:
     """`_interleaved`, with the biases of missing outputs too, which are 0."""
     bias = data(node.bias).reshape(_groups(node), -1)
     padded = np.pad(bias, ((0, 0), (0, -bias.shape[1] % tile.sizes["outputs"])))
     return {**_interleaved(node, tile), "bias": padded}
 
 
-def _lanes_work(node: Node[Conv2d], tile: Tile) -> Work:
+def _lanes_work(node: Node[ops.Conv2d], tile: Tile) -> Work:
     """Steps of the inner loop over several pixels (`wide`) and over one, the loops, and their blocks of outputs."""
     op = node.op
     lanes, together = tile.sizes["outputs"], tile.sizes["pixels"]
     outputs, _, kernel_width, inputs = node.weights.type.shape
     groups = node.x.type.nhwc[3] // inputs
     blocks = groups * -(-(outputs // groups) // lanes)
-    lines = lines_of(node)
+    lines = conv.lines_of(node)
     whole = sum(taps == kernel_width for taps in lines.taps) // together
     single = len(lines.taps) - whole * together
     met = blocks * lines.inside
@@ -155,15 +125,15 @@ def _lanes_work(node: Node[Conv2d], tile: Tile) -> Work:
     )
 
 
-def _add(node: Node[Addition]) -> dict[str, Value]:
+def _add(node: Node[ops.Addition]) -> dict[str, Value]:
     return {**binary(node), **_stored_as(node), "b_sign": float(node.op.sign)}
 
 
-def _pool(node: Node[Pool2d]) -> dict[str, Value]:
+def _pool(node: Node[ops.Pool2d]) -> dict[str, Value]:
     return {**pool2d(node), **_stored_as(node)}
 
 
-def _mean(node: Node[Mean]) -> dict[str, Value]:
+def _mean(node: Node[ops.Mean]) -> dict[str, Value]:
     return {
         **mean_shape(node),
         **_stored_as(node),
@@ -171,30 +141,30 @@ def _mean(node: Node[Mean]) -> dict[str, Value]:
     }
 
 
-def _sum_pool(node: Node[SumPool]) -> dict[str, Value]:
+def _sum_pool(node: Node[ops.SumPool]) -> dict[str, Value]:
     return {**columns(node), **_stored_as(node)}
 
 
-def _sum_dense(node: Node[SumDense]) -> dict[str, Value]:
+def _sum_dense(node: Node[ops.SumDense]) -> dict[str, Value]:
     return {**sum_dense(node), "fused": int(_fused(node)), **_stored_as(node)}
 
 
-def _average(node: Node[Average]) -> dict[str, Value]:
+def _average(node: Node[ops.Average]) -> dict[str, Value]:
     return {
         "elements": node.output.type.row_elements,
         "biased": int(len(node.inputs) == 2),
         "count": float(node.op.count),
-        **_bounds(node),
+        **bounded(node.op.clamp),
     }
 
 
-def _average_constants(node: Node[Average]) -> dict[str, Value]:
+def _average_constants(node: Node[ops.Average]) -> dict[str, Value]:
     """The bias, or one number that takes no part."""
     _, *bias = node.inputs
     return {"bias": data(bias[0]) if bias else np.zeros(1, np.float32)}
 
 
-def _rows_of_weights(node: Node[SumDense]) -> dict[str, Value]:
+def _rows_of_weights(node: Node[ops.SumDense]) -> dict[str, Value]:
     """As the reference has them: in float32, by rows of x."""
     packed = by_rows(node)
     return {**packed, "weights": np.asarray(packed["weights"]).astype(np.float32)}
@@ -204,7 +174,7 @@ def _sums_f32(node: Node) -> bool:
     return are(DType.FLOAT32, node.output)
 
 
-def _softmax(node: Node[Softmax]) -> dict[str, Value]:
+def _softmax(node: Node[ops.Softmax]) -> dict[str, Value]:
     _, _, positions, channels = node.output.type.nhwc
     return {"positions": positions, "channels": channels, "beta": node.op.beta}
 
@@ -214,12 +184,12 @@ def _softmax_work(node: Node) -> Work:
     return Work(pixels=positions, outputs=positions * channels)
 
 
-def _vectors_work(node: Node[Conv2d], tile: Tile) -> Work:
+def _vectors_work(node: Node[ops.Conv2d], tile: Tile) -> Work:
     """By groups of pixels, of as many as the tile has, of two and of one: steps of the inner loop, loops and blocks."""
     op = node.op
     lanes, together = tile.sizes["outputs"], tile.sizes["pixels"]
     outputs, _, kernel_width, inputs = node.weights.type.shape
-    lines = lines_of(node)
+    lines = conv.lines_of(node)
     blocks = _groups(node) * -(-(outputs // _groups(node)) // lanes)
     joined = op.dilation[1] == 1 and _groups(node) == 1
     many, two, one = _pixel_groups(node, together)
@@ -243,7 +213,7 @@ def _vectors_work(node: Node[Conv2d], tile: Tile) -> Work:
     )
 
 
-def _pixel_groups(node: Node[Conv2d], together: int) -> tuple[int, int, int]:
+def _pixel_groups(node: Node[ops.Conv2d], together: int) -> tuple[int, int, int]:
     """How many groups of `together` pixels, of two and of one the loop over a row has."""
     _, _, width, _ = node.x.type.nhwc
     out_width, kernel_width = node.output.type.nhwc[2], node.weights.type.shape[2]
@@ -259,7 +229,7 @@ def _pixel_groups(node: Node[Conv2d], together: int) -> tuple[int, int, int]:
     return found[0], found[1], found[2]
 
 
-def _dense_vectors_work(node: Node[Dense], tile: Tile) -> Work:
+def _dense_vectors_work(node: Node[ops.Dense], tile: Tile) -> Work:
     outputs, inputs = node.weights.type.shape
     positions = node.output.type.nhwc[2]
     blocks = positions * -(-outputs // tile.sizes["outputs"])
@@ -275,17 +245,17 @@ def _dense_vectors_work(node: Node[Dense], tile: Tile) -> Work:
 
 _FOUR = 4  # inputs that a loop of the vector bodies may take at once
 
-CONV2D = Contract("conv2d_f32", (Conv2d,), _conv2d, _constants, _linear_real, spaced=y_step)
-DEPTHWISE = Contract("depthwise_conv2d_f32", (DepthwiseConv2d,), _depthwise_conv2d, _constants, _linear_real)
-DENSE = Contract("dense_f32", (Dense,), _dense, _constants, _linear_real)
-ADD = Contract("add_f32", (Add, Sub), _add, accepts=_all_real, spaced=binary_apart, in_runs=True)
-AVERAGE_POOL = Contract("average_pool2d_f32", (AveragePool2d,), _pool, accepts=_all_real, spaced=y_step)
-MAX_POOL = Contract("max_pool2d_f32", (MaxPool2d,), _pool, accepts=_all_real, spaced=y_step)
-MEAN = Contract("mean_f32", (Mean,), _mean, accepts=_all_real, takes_row=True)
-SUM_POOL = Contract("sum_pool_f32", (SumPool,), _sum_pool, accepts=_sums_f32)
-SUM_DENSE = Contract("sum_dense_f32", (SumDense,), _sum_dense, _rows_of_weights, _sums_f32, takes_row=True)
-AVERAGE = Contract("average_sums_f32", (Average,), _average, _average_constants, _sums_f32)
-SOFTMAX = Contract("softmax_f32", (Softmax,), _softmax, accepts=_all_f32)
+CONV2D = Contract("conv2d_f32", (ops.Conv2d,), _conv2d, _constants, _linear_real, spaced=y_step)
+DEPTHWISE = Contract("depthwise_conv2d_f32", (ops.DepthwiseConv2d,), _depthwise_conv2d, _constants, _linear_real)
+DENSE = Contract("dense_f32", (ops.Dense,), _dense, _constants, _linear_real)
+ADD = Contract("add_f32", (ops.Add, ops.Sub), _add, accepts=_all_real, spaced=binary_apart, in_runs=True)
+AVERAGE_POOL = Contract("average_pool2d_f32", (ops.AveragePool2d,), _pool, accepts=_all_real, spaced=y_step)
+MAX_POOL = Contract("max_pool2d_f32", (ops.MaxPool2d,), _pool, accepts=_all_real, spaced=y_step)
+MEAN = Contract("mean_f32", (ops.Mean,), _mean, accepts=_all_real, takes_row=True)
+SUM_POOL = Contract("sum_pool_f32", (ops.SumPool,), _sum_pool, accepts=_sums_f32)
+SUM_DENSE = Contract("sum_dense_f32", (ops.SumDense,), _sum_dense, _rows_of_weights, _sums_f32, takes_row=True)
+AVERAGE = Contract("average_sums_f32", (ops.Average,), _average, _average_constants, _sums_f32)
+SOFTMAX = Contract("softmax_f32", (ops.Softmax,), _softmax, accepts=_all_f32)
 
 _TILES = (Tile(outputs=4, pixels=4), Tile(outputs=8, pixels=4))
 _NEON_TILES = (Tile(outputs=8, pixels=4), Tile(outputs=16, pixels=4))
@@ -332,12 +302,12 @@ _SUM_DENSE = Variant(
 _DENSE_VECTORS = Variant(DENSE, _dense_vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_DENSE_TILES)
 
 VARIANTS = (
-    *_each(_in_order(CONV2D, convolution_work), *_ALL),
+    *_each(_in_order(CONV2D, conv.convolution_work), *_ALL),
     *_each(Variant(CONV2D, _lanes_work, suffix="lanes", pack=_interleaved, tiles=_TILES), *_ALL),
     *_each(_VECTORS, *_ALL),
     *_each(replace(_VECTORS, suffix="mve", isa=Isa.MVE, tiles=_MVE_TILES), "fused", "half"),
-    *_each(_in_order(DEPTHWISE, depthwise_work), *_ALL),
-    *_each(_in_order(DENSE, dense_work), *_ALL),
+    *_each(_in_order(DEPTHWISE, conv.depthwise_work), *_ALL),
+    *_each(_in_order(DENSE, conv.dense_work), *_ALL),
     *_each(_DENSE_VECTORS, *_ALL),
     *_each(replace(_DENSE_VECTORS, suffix="mve", isa=Isa.MVE, tiles=_DENSE_TILES), "fused", "half"),
     *_each(portable(ADD, binary_work, element_by_element), *_PLAIN),

@@ -32,19 +32,6 @@ from shoehorn_mcu.passes.turn_states import turn_states
 from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
 
-__all__ = [
-    "CHOICES",
-    "PIPELINE",
-    "OverflowFault",
-    "Pass",
-    "PassError",
-    "PassRecord",
-    "TensorError",
-    "folding",
-    "prove_int32",
-    "run",
-]
-
 
 class PassError(ShoehornError):
     """The user named a pass that does not exist."""

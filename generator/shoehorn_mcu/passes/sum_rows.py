@@ -6,23 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
-from shoehorn_mcu.ops import (
-    Average,
-    AveragePool2d,
-    Dense,
-    MaxPool2d,
-    Mean,
-    Pool2d,
-    RealClamp,
-    Rescale,
-    Reshape,
-    RunningMax,
-    Slice,
-    SumDense,
-    SumPool,
-)
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.conv import Padding, dense_scales, folded_bias
 from shoehorn_mcu.ops.pool import mean_params
@@ -62,7 +48,7 @@ def dense_by_rows(graph: Graph, name: str) -> Graph | None:
             rewrite.add(node)
         else:
             rewrite.ops.append(node.op)
-    summed = any(isinstance(op, SumDense) and op.name not in rewrite.before for op in rewrite.ops)
+    summed = any(isinstance(op, ops.SumDense) and op.name not in rewrite.before for op in rewrite.ops)
     return drop_dead(with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops)) if summed else None
 
 
@@ -74,20 +60,20 @@ class _Rewrite:
         self._graph, self._readers_of = graph, readers(graph)
         self.before, self._gain = frozenset(op.name for op in graph.ops), gain
         self._names = set(self.before)
-        self._views = {op.output: op for op in graph.ops if isinstance(op, Reshape)}
+        self._views = {op.output: op for op in graph.ops if isinstance(op, ops.Reshape)}
 
     def add(self, node: Node) -> None:
         """The op, by sums where that holds less."""
         op = node.op
-        if isinstance(op, Dense) and self._sums_dense(node, op):
+        if isinstance(op, ops.Dense) and self._sums_dense(node, op):
             return
-        if isinstance(op, AveragePool2d | Mean) and self._sums_pool(node, op):
+        if isinstance(op, ops.AveragePool2d | ops.Mean) and self._sums_pool(node, op):
             return
-        if isinstance(op, MaxPool2d) and self._keeps_most(node, op):
+        if isinstance(op, ops.MaxPool2d) and self._keeps_most(node, op):
             return
         self.ops.append(op)
 
-    def _sums_pool(self, node: Node, op: AveragePool2d | Mean) -> bool:
+    def _sums_pool(self, node: Node, op: ops.AveragePool2d | ops.Mean) -> bool:
         x = node.x
         pool = _pool_of(node, op)
         if pool is None or not self._is_alone(x.name, op):
@@ -98,30 +84,32 @@ class _Rewrite:
         window, y = pool.kernel[0], node.output
         shape = (x.type.shape[0], sums.type.shape[1] // window, *sums.type.shape[2:])
         output = self._end(y, shape)
-        if isinstance(op, AveragePool2d) or y.type.dtype is DType.FLOAT32:
+        if isinstance(op, ops.AveragePool2d) or y.type.dtype is DType.FLOAT32:
             count = pool.kernel[0] * pool.kernel[1]
-            clamp = op.clamp if isinstance(op, AveragePool2d) else RealClamp()
+            clamp = op.clamp if isinstance(op, ops.AveragePool2d) else ops.RealClamp()
             self.ops.append(
-                Average(name=op.name, inputs=(sums.name,), output=output, window=window, count=count, clamp=clamp)
+                ops.Average(name=op.name, inputs=(sums.name,), output=output, window=window, count=count, clamp=clamp)
             )
         else:
             self._rescale(op, sums, np.array([mean_params(op, node.sig).scale]), output, window)
         self._shaped(output, y)
         return True
 
-    def _keeps_most(self, node: Node, op: MaxPool2d) -> bool:
+    def _keeps_most(self, node: Node, op: ops.MaxPool2d) -> bool:
         x, y = node.x, node.output
         if x.type.dtype is not DType.INT8 or not _apart(node, op) or not self._is_alone(x.name, op):
             return False
         (high, _), name = op.kernel, self._name(f"{op.name}_rows")
-        made = RunningMax(name=name, inputs=(x.name,), output="", kernel=op.kernel, stride=op.stride, clamp=op.clamp)
+        made = ops.RunningMax(
+            name=name, inputs=(x.name,), output="", kernel=op.kernel, stride=op.stride, clamp=op.clamp
+        )
         kind = replace(y.type, shape=made.infer((x.type,)))
         if not self._saves(x.type, high, kind):
             return False
         most = self._tensor(f"{y.name}_rows", kind)
         self.ops.append(replace(made, output=most.name))
         begin, step = (0, high - 1, 0, 0), (1, high, 1, 1)
-        last = Slice(name=op.name, inputs=(most.name,), output=y.name, begin=begin, size=y.type.shape, step=step)
+        last = ops.Slice(name=op.name, inputs=(most.name,), output=y.name, begin=begin, size=y.type.shape, step=step)
         self.ops.append(last)
         return True
 
@@ -129,7 +117,7 @@ class _Rewrite:
         """Whether a row of sums is small beside the rows of x that need not be held."""
         return (rows - 1) * x.row_bytes > self._gain * sums.row_bytes
 
-    def _sums_dense(self, node: Node, op: Dense) -> bool:
+    def _sums_dense(self, node: Node, op: ops.Dense) -> bool:
         view = self._views.get(op.inputs[0])
         x = self._graph.tensors[view.inputs[0]] if view is not None else None
         if view is None or x is None or x.data is not None or x.name in self._views:
@@ -150,7 +138,7 @@ class _Rewrite:
             if reach.max() > LIMIT:
                 return False
         name = self._constant(f"{op.name}_start", start)
-        made = SumDense(name=self._name(f"{op.name}_sums"), inputs=(x.name, weights.name, name), output="")
+        made = ops.SumDense(name=self._name(f"{op.name}_sums"), inputs=(x.name, weights.name, name), output="")
         sums = self._sums(made, node)
         if sums is None:
             return False
@@ -158,22 +146,24 @@ class _Rewrite:
         output = self._end(y, (1, 1, 1, y.type.elements))
         if real:
             inputs = (sums.name, bias.name)
-            self.ops.append(Average(name=op.name, inputs=inputs, output=output, window=window, count=1, clamp=op.clamp))
+            self.ops.append(
+                ops.Average(name=op.name, inputs=inputs, output=output, window=window, count=1, clamp=op.clamp)
+            )
         else:
             self._rescale(op, sums, np.stack(dense_scales(node.sig), axis=1), output, window)
         self._shaped(output, y)
         return True
 
-    def _sums(self, op: SumPool | SumDense, node: Node) -> Tensor | None:
+    def _sums(self, op: ops.SumPool | ops.SumDense, node: Node) -> Tensor | None:
         """The sums, which the op writes from here on; None where they hold too little less."""
         read = tuple(self.tensors[name] for name in op.inputs)
         x = read[0].type
         real = x.dtype is DType.FLOAT32
         kind = TensorType(op.infer(tuple(tensor.type for tensor in read)), x.dtype if real else DType.INT32)
-        rows = op.kernel[0] if isinstance(op, SumPool) else x.rows
+        rows = op.kernel[0] if isinstance(op, ops.SumPool) else x.rows
         if not self._saves(x, rows, kind):
             return None
-        if isinstance(op, SumPool) and not real and op.reach <= np.iinfo(np.int16).max:
+        if isinstance(op, ops.SumPool) and not real and op.reach <= np.iinfo(np.int16).max:
             kind = replace(kind, dtype=DType.INT16)
         made = self._tensor(f"{node.output.name}_sums", kind)
         whole = replace(op, output=made.name)
@@ -182,13 +172,13 @@ class _Rewrite:
         self.ops.append(whole)
         return made
 
-    def _rescale(self, op: Mean | Dense, sums: Tensor, scales: Array, output: str, window: int) -> None:
+    def _rescale(self, op: ops.Mean | ops.Dense, sums: Tensor, scales: Array, output: str, window: int) -> None:
         """The end of the sums; `scales`: a multiplier and a shift for all channels, or for each."""
-        clamp = {"clamp": op.clamp} if isinstance(op, Dense) else {}
+        clamp = {"clamp": op.clamp} if isinstance(op, ops.Dense) else {}
         multipliers = self._constant(f"{op.name}_multipliers", scales[:, 0].astype(np.int32))
         shifts = self._constant(f"{op.name}_shifts", scales[:, 1].astype(np.int8))
         inputs = (sums.name, multipliers, shifts)
-        self.ops.append(Rescale(name=op.name, inputs=inputs, output=output, window=window, **clamp))
+        self.ops.append(ops.Rescale(name=op.name, inputs=inputs, output=output, window=window, **clamp))
 
     def _end(self, y: Tensor, shape: tuple[int, ...]) -> str:
         """The tensor that the last op writes: y itself where it has this shape."""
@@ -198,7 +188,7 @@ class _Rewrite:
         """A view of the result in the shape that its readers know."""
         if source != output.name:
             name, shape = self._name(f"{output.name}_view"), output.type.shape
-            self.ops.append(Reshape(name=name, inputs=(source,), output=output.name, shape=shape))
+            self.ops.append(ops.Reshape(name=name, inputs=(source,), output=output.name, shape=shape))
 
     def _is_alone(self, name: str, op: Op) -> bool:
         reader = only_reader(self._graph, self._readers_of, name)
@@ -218,13 +208,13 @@ class _Rewrite:
         return self._tensor(name, TensorType(data.shape, DType(data.dtype.name)), data).name
 
 
-def _pool_of(node: Node, op: AveragePool2d | Mean) -> SumPool | None:
+def _pool_of(node: Node, op: ops.AveragePool2d | ops.Mean) -> ops.SumPool | None:
     """The sums of a pool without padding, or of a mean over rows; None for others. Its names are to be filled in."""
     x, y = node.x.type, node.output.type
     real = x.dtype is y.dtype is DType.FLOAT32
     if not (real or x.dtype is y.dtype is DType.INT8) or len(x.shape) != 4 or node.x.data is not None:
         return None
-    if isinstance(op, AveragePool2d):
+    if isinstance(op, ops.AveragePool2d):
         kernel, stride, start = op.kernel, op.stride, 0
         if not _apart(node, op):
             return None
@@ -233,9 +223,9 @@ def _pool_of(node: Node, op: AveragePool2d | Mean) -> SumPool | None:
             return None
         kernel = (x.shape[1], x.shape[2] if 2 in op.axes else 1)
         stride, start = kernel, 0 if real else -mean_params(op, node.sig).elements * x.quantised.zero_point
-    return SumPool(name="", inputs=(), output="", kernel=kernel, stride=stride, start=start)
+    return ops.SumPool(name="", inputs=(), output="", kernel=kernel, stride=stride, start=start)
 
 
-def _apart(node: Node, op: Pool2d) -> bool:
+def _apart(node: Node, op: ops.Pool2d) -> bool:
     """Whether the windows have no padding, and none that lie below each other share a row."""
     return op.padding == Padding() and (node.output.type.shape[1] == 1 or op.stride[0] >= op.kernel[0])

@@ -8,30 +8,5 @@ from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Scope, W
 from shoehorn_mcu.planner.memory_plan import DELIVERY, HANDOUT
 from shoehorn_mcu.planner.order.flow import rigid
 from shoehorn_mcu.planner.partition.search import lowest_peak
-from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, Operand, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.problem import Block, Cut, Operand, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.spread.spread import spread
-
-__all__ = [
-    "ALIGNMENT",
-    "DELIVERY",
-    "HANDOUT",
-    "Block",
-    "Cut",
-    "DoesNotFit",
-    "Goal",
-    "OpSpec",
-    "Operand",
-    "PlanFault",
-    "Problem",
-    "Read",
-    "Scope",
-    "TensorSpec",
-    "Weighing",
-    "check",
-    "checked",
-    "divided",
-    "lowest_peak",
-    "make_plan",
-    "rigid",
-    "spread",
-]

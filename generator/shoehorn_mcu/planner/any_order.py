@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 
-from shoehorn_mcu.planner.effort import ORDER_FORCED_SHARE, RECOMPUTE_FIRST_CUT
+from shoehorn_mcu.planner.effort import ORDER, RECOMPUTE
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
@@ -63,12 +63,12 @@ class AnyOrder:
         """Another order, for rows that may overlap, which may pack better; None where none was found."""
         if self.apart is not None:
             return self._from_groups(self.apart[0])
-        other = self._from_start(RECOMPUTE_FIRST_CUT / 2)
+        other = self._from_start(RECOMPUTE.FIRST_CUT / 2)
         return None if other == self.lowest else other
 
-    def _from_start(self, cut: float = RECOMPUTE_FIRST_CUT) -> list[Event]:
+    def _from_start(self, cut: float = RECOMPUTE.FIRST_CUT) -> list[Event]:
         """The lowest order found from the given one; `cut` is the first reduction that is tried."""
-        share = ORDER_FORCED_SHARE if forced(self._flow.problem) else 1
+        share = ORDER.FORCED_SHARE if forced(self._flow.problem) else 1
         return self._searched(self._flow, self._start, share, cut)
 
     def _from_groups(self, flow: Flow) -> list[Event]:
@@ -77,7 +77,7 @@ class AnyOrder:
         return self._searched(flow, space.events(space.plain_groups))
 
     def _searched(
-        self, flow: Flow, start: Sequence[Event], share: float = 1, cut: float = RECOMPUTE_FIRST_CUT
+        self, flow: Flow, start: Sequence[Event], share: float = 1, cut: float = RECOMPUTE.FIRST_CUT
     ) -> list[Event]:
         """The lowest order found from this one with so much of the effort for one order."""
         self._say("rows in any order")

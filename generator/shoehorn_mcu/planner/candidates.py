@@ -10,20 +10,7 @@ from time import perf_counter
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.any_order import AnyOrder, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
-from shoehorn_mcu.planner.effort import (
-    CANDIDATE_FEW_ROWS,
-    CANDIDATE_GAIN,
-    CANDIDATE_LEAST_GAIN,
-    CANDIDATE_LONG,
-    CANDIDATE_LOSS,
-    CANDIDATE_MANY_ROWS,
-    CANDIDATE_PACKED,
-    CANDIDATE_QUICK_ROWS,
-    CANDIDATE_ROOM,
-    CANDIDATE_SPARED,
-    CANDIDATE_SPARED_ROWS,
-    RECOMPUTE_LITTLE,
-)
+from shoehorn_mcu.planner.effort import CANDIDATE, RECOMPUTE
 from shoehorn_mcu.planner.memory_plan import ANY_ORDER, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
 from shoehorn_mcu.planner.order.replay import replay
@@ -102,7 +89,7 @@ class Candidates:
         yield from self._rows(capacity)
         yield from self._reordered(capacity)
         self._say("blocks in bands")
-        for partition in self._searches.within(capacity, int(RECOMPUTE_LITTLE * work_once(self._flow))):
+        for partition in self._searches.within(capacity, int(RECOMPUTE.LITTLE * work_once(self._flow))):
             yield self._because(self._plan(partition), partition, capacity)
 
     def recomputing(self, capacity: int) -> Iterator[Plan]:
@@ -152,7 +139,7 @@ class Candidates:
         """As `spared`, each smaller than the one before, the first one than a plan that is known; for few rows, as it
         takes as long as a search without an allowance.
         """
-        for _ in range(CANDIDATE_SPARED if len(self._start) < CANDIDATE_SPARED_ROWS else 0):
+        for _ in range(CANDIDATE.SPARED if len(self._start) < CANDIDATE.SPARED_ROWS else 0):
             found = min(self.spared(plan.arena_bytes - 1), key=_arena, default=None)
             if found is None:
                 return
@@ -184,9 +171,9 @@ class Candidates:
         if not plan.cascades:
             return False
         if self._has_chains(plan):
-            return self.extra(kept) > RECOMPUTE_LITTLE
+            return self.extra(kept) > RECOMPUTE.LITTLE
         bound = self._searches.least_cost(capacity) / max(1, work_once(self._flow))
-        return self.extra(plan) - bound > RECOMPUTE_LITTLE
+        return self.extra(plan) - bound > RECOMPUTE.LITTLE
 
     def _has_chains(self, plan: Plan) -> bool:
         blocks = {block.name for block in self._problem.blocks}
@@ -215,7 +202,7 @@ class Candidates:
                 most = min(most, plan.arena_bytes)
                 yield self._bounded_if_above(plan)
         if (
-            len(self._start) <= CANDIDATE_QUICK_ROWS
+            len(self._start) <= CANDIDATE.QUICK_ROWS
             and self._floor < most
             and max(self.bound, least(self._flow)) < most
         ):
@@ -235,7 +222,7 @@ class Candidates:
     def _gained(self) -> int:
         """The highest peak, in bytes, of row orders not bound to groups that are placed for a smaller arena."""
         highest = self._searches.rows.minimax().peak
-        return int(highest * (1 - CANDIDATE_GAIN)) if forced(self._problem) else highest - 1 + self._padding
+        return int(highest * (1 - CANDIDATE.GAIN)) if forced(self._problem) else highest - 1 + self._padding
 
     @cached_property
     def _orders_first(self) -> bool:
@@ -267,12 +254,12 @@ class Candidates:
                 plan = self._plan(self._searches.apart.minimax(), most_bytes)
                 yield plan
                 most_bytes = min(plan.arena_bytes, most_bytes)
-            if overlapping and not found.drifts and by_rows.peak < most_bytes * (1 - CANDIDATE_LEAST_GAIN):
+            if overlapping and not found.drifts and by_rows.peak < most_bytes * (1 - CANDIDATE.LEAST_GAIN):
                 found = lay_out(self._flow, self._start, below=most_bytes)
                 yield self._laid(found, self.bound, ())
                 most_bytes = min(found.arena_bytes, most_bytes)
             first = self._searches.rows.delivered_first() if self._problem.streamed else None
-            worth = int(most_bytes * (1 - CANDIDATE_LEAST_GAIN))
+            worth = int(most_bytes * (1 - CANDIDATE.LEAST_GAIN))
             if found.arena_bytes > self.bound and first is not None and first.peak < worth:
                 yield self._bounded(self._by_rows(first, most_bytes))
             if found.arena_bytes > self.bound and not overlapping:
@@ -291,7 +278,7 @@ class Candidates:
 
     def low(self) -> Plan:
         """A plan by rows close to the lowest one, placed quickly: to compare with a faster plan."""
-        enough = int(self._searches.rows.minimax().peak * (1 + CANDIDATE_ROOM))
+        enough = int(self._searches.rows.minimax().peak * (1 + CANDIDATE.ROOM))
         found = lay_out(self._flow, self._start, enough=enough, effort=Effort.QUICK)
         return self.bounded_by_rows(self._laid(found, self._bound_by_rows, ()))
 
@@ -323,7 +310,7 @@ class Candidates:
         for search in searches:
             partitions, _ = search.lowest()
             for partition in [each for each in partitions if any(group.composites for group in each.groups)][
-                :CANDIDATE_PACKED
+                : CANDIDATE.PACKED
             ]:
                 if partition.peak >= most_bytes:
                     break
@@ -371,9 +358,9 @@ class Candidates:
             yield plan
             most_bytes = min(most_bytes, plan.arena_bytes - 1)
             rows = len(self._start)
-            may_lose = CANDIDATE_LOSS if rows < CANDIDATE_FEW_ROWS and orders.apart is not None else 2 * CANDIDATE_LOSS
+            may_lose = CANDIDATE.LOSS if rows < CANDIDATE.FEW_ROWS and orders.apart is not None else 2 * CANDIDATE.LOSS
             loses = plan.arena_bytes > orders.peak * (1 + may_lose)
-            other = orders.another() if loses and rows < CANDIDATE_MANY_ROWS else None
+            other = orders.another() if loses and rows < CANDIDATE.MANY_ROWS else None
             if other is not None and orders.peak_of(other) <= most_bytes:
                 yield (plan := self._ordered(other, below=most_bytes + 1))
                 most_bytes = min(most_bytes, plan.arena_bytes - 1)
@@ -386,7 +373,7 @@ class Candidates:
             peak = replay(flow, events).peak
             if peak <= most_bytes:
                 effort = (
-                    Effort.FULL if peak < max(self._any_order.peak, most_bytes * (1 - CANDIDATE_LOSS)) else Effort.LEAST
+                    Effort.FULL if peak < max(self._any_order.peak, most_bytes * (1 - CANDIDATE.LOSS)) else Effort.LEAST
                 )
                 layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
                 yield self._laid(layout, least(self._flow), (), ANY_ORDER)
@@ -450,7 +437,7 @@ def _long_skips(problem: Problem) -> bool:
     """Whether a tensor is read long after it was written, so that recomputing it may pay."""
     written = {problem.root(op.writes): i for i, op in enumerate(problem.ops)}
     return any(
-        i - written.get(problem.root(read.tensor), i) > CANDIDATE_LONG
+        i - written.get(problem.root(read.tensor), i) > CANDIDATE.LONG
         for i, op in enumerate(problem.ops)
         for read in op.reads
     )

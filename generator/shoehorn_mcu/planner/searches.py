@@ -8,7 +8,7 @@ from functools import cached_property
 from heapq import merge
 
 from shoehorn_mcu.planner.blocks.chains import chains
-from shoehorn_mcu.planner.effort import PARTITION_CHAIN_RUNS, PARTITION_FEW_OPS, PARTITION_SPARE
+from shoehorn_mcu.planner.effort import PARTITION
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.problem import NEVER, Problem
 
@@ -24,7 +24,7 @@ class Searches:
         """The problem of plans with blocks in bands: of many ops the one with rows apart, as such plans rarely pack
         with rows that overlap those of their window.
         """
-        return self._problem if len(self._problem.ops) <= PARTITION_FEW_OPS else self._problem.rows_apart
+        return self._problem if len(self._problem.ops) <= PARTITION.FEW_OPS else self._problem.rows_apart
 
     @cached_property
     def blocks(self) -> PartitionSearch:
@@ -49,7 +49,7 @@ class Searches:
         found = chains(self._banded) if self._most_macs != 0 else []
         blocks = sorted((*self._banded.blocks, *found), key=lambda block: (block.first, block.last))
         with_chains = replace(self._banded, blocks=tuple(blocks))
-        return PartitionSearch(with_chains, self._most_macs, PARTITION_CHAIN_RUNS) if found else None
+        return PartitionSearch(with_chains, self._most_macs, PARTITION.CHAIN_RUNS) if found else None
 
     @property
     def _with_blocks(self) -> list[PartitionSearch]:
@@ -88,7 +88,7 @@ class Searches:
 def for_less(search: Callable[[int], Partition | None], most_bytes: int) -> Iterator[Partition]:
     """The partitions found for falling limits, each once: one with a lower peak may pack where another does not."""
     seen: set[Partition] = set()
-    for part in PARTITION_SPARE:
+    for part in PARTITION.SPARE:
         partition = search(int(most_bytes * (1 - part)))
         if partition is None:
             break

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from shoehorn_mcu.planner.effort import WHOLE_TRIES, WHOLE_WORK
+from shoehorn_mcu.planner.effort import WHOLE
 from shoehorn_mcu.planner.live_ranges import live_ranges
 from shoehorn_mcu.planner.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
 from shoehorn_mcu.planner.problem import Problem, aligned
@@ -120,7 +120,7 @@ def _orders(buffers: Sequence[LiveBuffer], bound: int) -> Iterator[list[LiveBuff
     at_peak = {b for s in heavy for b in alive(buffers, s)}
     yield sorted(buffers, key=lambda b: (b not in at_peak, -b.bytes, b.first, b.name))
     chance = random.Random(0)
-    for _ in range(min(WHOLE_TRIES, WHOLE_WORK // max(1, len(buffers) ** 2))):
+    for _ in range(min(WHOLE.TRIES, WHOLE.WORK // max(1, len(buffers) ** 2))):
         order = list(by_size)
         for _ in range(1 + len(order) // 8):
             i, j = chance.randrange(len(order)), chance.randrange(len(order))

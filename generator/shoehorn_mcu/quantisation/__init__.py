@@ -1,7 +1,6 @@
 """Post-training quantisation: a float32 model and samples in, an int8 .onnx with its fidelity out."""
 
 from shoehorn_mcu.quantisation.fault import QuantizeError
-from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity
 from shoehorn_mcu.quantisation.runtime import Method
 from shoehorn_mcu.quantisation.steps import (
     Bits,
@@ -13,18 +12,3 @@ from shoehorn_mcu.quantisation.steps import (
     quantized_file,
     write,
 )
-
-__all__ = [
-    "Accuracy",
-    "Bits",
-    "Fidelity",
-    "Gain",
-    "Kept",
-    "Method",
-    "QuantizeError",
-    "Quantized",
-    "Settings",
-    "quantize_model",
-    "quantized_file",
-    "write",
-]

@@ -14,26 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.importers.lowering import maps
 from shoehorn_mcu.importers.onnx.file import OPSET
 from shoehorn_mcu.ir import Array, DType, Graph, Node, OpT, Tensor
-from shoehorn_mcu.ops import (
-    Add,
-    AveragePool2d,
-    Concat,
-    Conv2d,
-    Dense,
-    DepthwiseConv2d,
-    Map,
-    MaxPool2d,
-    Mean,
-    Pad,
-    Pool2d,
-    Reshape,
-    Slice,
-    Softmax,
-    Sub,
-)
 from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
 from shoehorn_mcu.ops.conv import Padding
 from shoehorn_mcu.ops.formula import formula
@@ -166,11 +150,11 @@ def _data(tensor: Tensor) -> Array:
     return tensor.data
 
 
-def _convolution(to: _Export, node: Node[Conv2d | DepthwiseConv2d]) -> None:
+def _convolution(to: _Export, node: Node[ops.Conv2d | ops.DepthwiseConv2d]) -> None:
     op = node.op
     x, weights, bias = node.inputs
     stored, channels = _data(weights), x.type.shape[3]
-    if isinstance(op, DepthwiseConv2d):
+    if isinstance(op, ops.DepthwiseConv2d):
         order, groups = (3, 0, 1, 2), channels
     else:
         order, groups = (0, 3, 1, 2), channels // stored.shape[3]
@@ -180,7 +164,7 @@ def _convolution(to: _Export, node: Node[Conv2d | DepthwiseConv2d]) -> None:
     to.result(node, "Conv", inputs, image=True, kernel_shape=list(stored.shape[1:3]), **shared)
 
 
-def _dense(to: _Export, node: Node[Dense]) -> None:
+def _dense(to: _Export, node: Node[ops.Dense]) -> None:
     x, weights, bias = node.inputs
     held = to.constant(f"{node.op.name}/bias", _data(bias))
     if len(x.type.shape) == 2:
@@ -192,14 +176,14 @@ def _dense(to: _Export, node: Node[Dense]) -> None:
     to.result(node, "Add", [product, held], image=False)
 
 
-def _pool(to: _Export, node: Node[Pool2d]) -> None:
+def _pool(to: _Export, node: Node[ops.Pool2d]) -> None:
     op = node.op
-    code = "AveragePool" if isinstance(op, AveragePool2d) else "MaxPool"
+    code = "AveragePool" if isinstance(op, ops.AveragePool2d) else "MaxPool"
     shared = {"kernel_shape": list(op.kernel), "strides": list(op.stride), "pads": _pads(op.padding)}
     to.result(node, code, [to.image(node.x.name)], image=True, **shared)
 
 
-def _mean(to: _Export, node: Node[Mean]) -> None:
+def _mean(to: _Export, node: Node[ops.Mean]) -> None:
     op, (x,) = node.op, node.inputs
     image = op.keep_dims and len(x.type.shape) == len(_TO_IMAGE)
     axes = [_TO_IMAGE.index(axis) for axis in op.axes] if image else op.axes
@@ -211,7 +195,7 @@ def _mean(to: _Export, node: Node[Mean]) -> None:
 def _by_elements(to: _Export, node: Node) -> None:
     op = node.op
     known: str | None = type(op).__name__  # Add or Sub
-    if isinstance(op, Map):
+    if isinstance(op, ops.Map):
         match = _FORMULA.fullmatch(op.formula)
         known = _BINARY.get(match[1]) if match else _functions().get(op.formula)
     if known is None:
@@ -220,7 +204,7 @@ def _by_elements(to: _Export, node: Node) -> None:
     to.result(node, known, [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs], image=image)
 
 
-def _softmax(to: _Export, node: Node[Softmax]) -> None:
+def _softmax(to: _Export, node: Node[ops.Softmax]) -> None:
     op, (x,) = node.op, node.inputs
     name = to.plain(x.name)
     if op.beta != 1.0:
@@ -229,26 +213,26 @@ def _softmax(to: _Export, node: Node[Softmax]) -> None:
     to.result(node, "Softmax", [name], image=False, axis=-1)
 
 
-def _reshape(to: _Export, node: Node[Reshape]) -> None:
+def _reshape(to: _Export, node: Node[ops.Reshape]) -> None:
     held = to.constant(f"{node.op.name}/shape", np.array(node.output.type.shape, np.int64))
     to.result(node, "Reshape", [to.plain(node.x.name), held], image=False)
 
 
-def _concat(to: _Export, node: Node[Concat]) -> None:
+def _concat(to: _Export, node: Node[ops.Concat]) -> None:
     op = node.op
     image = len(node.output.type.shape) == len(_TO_IMAGE)
     names = [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs]
     to.result(node, "Concat", names, image=image, axis=_TO_IMAGE.index(op.axis) if image else op.axis)
 
 
-def _pad(to: _Export, node: Node[Pad]) -> None:
+def _pad(to: _Export, node: Node[ops.Pad]) -> None:
     op = node.op
     held = to.constant(f"{op.name}/pads", np.array((*op.before, *op.after), np.int64))
     value = to.constant(f"{op.name}/value", np.array(op.value, np.float32))
     to.result(node, "Pad", [to.plain(node.x.name), held, value], image=False)
 
 
-def _slice(to: _Export, node: Node[Slice]) -> None:
+def _slice(to: _Export, node: Node[ops.Slice]) -> None:
     op = node.op
     begin, step = np.array(op.begin, np.int64), np.array(op.step, np.int64)
     end = begin + (np.array(op.size, np.int64) - 1) * step + np.sign(step)
@@ -267,14 +251,14 @@ class _Writer(Generic[OpT]):
 
 
 _WRITERS = (
-    _Writer[Conv2d | DepthwiseConv2d]((Conv2d, DepthwiseConv2d), _convolution),
-    _Writer((Dense,), _dense),
-    _Writer((AveragePool2d, MaxPool2d), _pool),
-    _Writer((Mean,), _mean),
-    _Writer((Add, Sub, Map), _by_elements),
-    _Writer((Softmax,), _softmax),
-    _Writer((Reshape,), _reshape),
-    _Writer((Concat,), _concat),
-    _Writer((Pad,), _pad),
-    _Writer((Slice,), _slice),
+    _Writer[ops.Conv2d | ops.DepthwiseConv2d]((ops.Conv2d, ops.DepthwiseConv2d), _convolution),
+    _Writer((ops.Dense,), _dense),
+    _Writer((ops.AveragePool2d, ops.MaxPool2d), _pool),
+    _Writer((ops.Mean,), _mean),
+    _Writer((ops.Add, ops.Sub, ops.Map), _by_elements),
+    _Writer((ops.Softmax,), _softmax),
+    _Writer((ops.Reshape,), _reshape),
+    _Writer((ops.Concat,), _concat),
+    _Writer((ops.Pad,), _pad),
+    _Writer((ops.Slice,), _slice),
 )

@@ -9,15 +9,7 @@ import numpy as np
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.kernels.kernel_files import header_name
-from shoehorn_mcu.emit.model import apart, classes, ops, states, steps, stream
-from shoehorn_mcu.emit.model.header import (
-    ARENA_ALIGNMENT,
-    accessor,
-    arena_section,
-    arenas_text,
-    init_head,
-    init_parameters,
-)
+from shoehorn_mcu.emit.model import apart, classes, header, ops, states, steps, stream
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.unit import Unit, touched
 from shoehorn_mcu.planner.memory_plan import SRAM, Placement
@@ -30,7 +22,7 @@ def _ends(unit: Unit) -> list[str]:
     lines: list[str] = []
     for suffix, tensor in unit.whole_ends():
         body = [f"void *first = {states.address(unit, tensor)};", "return first;"]
-        lines += [c.function(accessor(unit, suffix, tensor), body), ""]
+        lines += [c.function(header.accessor(unit, suffix, tensor), body), ""]
     return lines
 
 
@@ -59,7 +51,7 @@ def _arena(unit: Unit, memory: str) -> list[str]:
     if unit.caller_arena:
         return ["// The caller's memory.", f"static uint8_t *{name};"]
     section, place = f"{macro}_SECTION", f"{name.upper()}_PLACE"
-    usual = c.string(arena_section(memory))
+    usual = c.string(header.arena_section(memory))
     return [
         *([] if memory == SRAM else [f"#ifndef {section}", f"#define {section} {usual}", "#endif"]),
         f"#ifdef {section}",
@@ -67,14 +59,14 @@ def _arena(unit: Unit, memory: str) -> list[str]:
         "#else",
         f"#define {place}",
         "#endif",
-        f"static _Alignas({ARENA_ALIGNMENT}) uint8_t {name}[{macro}_BYTES] {place};",
+        f"static _Alignas({header.ARENA_ALIGNMENT}) uint8_t {name}[{macro}_BYTES] {place};",
     ]
 
 
 def _init(unit: Unit) -> str:
     reset = [*(["arrived = 0;"] if unit.streamed else []), *(["begun = 0;"] if unit.graph.states else [])]
-    taken = (f"{unit.arena(memory)} = {parameter};" for memory, parameter in init_parameters(unit).items())
-    return c.function(init_head(unit), [*taken, *reset])
+    taken = (f"{unit.arena(memory)} = {parameter};" for memory, parameter in header.init_parameters(unit).items())
+    return c.function(header.init_head(unit), [*taken, *reset])
 
 
 def _placements(unit: Unit) -> list[str]:
@@ -161,7 +153,7 @@ def model_c(unit: Unit, found: Constants) -> str:
     lines = [
         f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
-        f"// {arenas_text(unit)}. Written by Shoehorn.",
+        f"// {header.arenas_text(unit)}. Written by Shoehorn.",
         f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
         *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.forms import Row
 from shoehorn_mcu.importers.lowering import layout
 from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.maps import cast, mapped
 from shoehorn_mcu.importers.lowering.movers import shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.ir import DType, Tensor
-from shoehorn_mcu.ops import Gather, MatMul, Mean, Reduce, Scan, Scatter, TopIndices
+from shoehorn_mcu.ops import Concat, Gather, Map, MatMul, Mean, Reduce, Scan, Scatter, Slice, TopIndices
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term, formula
 
+Convert = Callable[[Site], Value | tuple[Value, ...]]
 Write = Callable[[Term, Term], Term]
 
 _DET_LIMIT = 4
@@ -90,7 +92,6 @@ def reduction(
     """An op that combines elements along axes; `before` and `after` are formulas of each element and each result."""
 
     def convert(site: Site) -> Value:
-        site.known("axes", "keepdims", "noop_with_empty_axes")
         x = site.value(0)
         axes = axes_of(site, x.rank)
         x = mapped(site, before, x) if before is not None else x
@@ -106,9 +107,12 @@ def _finished(site: Site, x: Value, after: Callable[[Term], Term] | None) -> Val
     return x if after is None else mapped(site, after, x)
 
 
+def _root(x: Term) -> Term:
+    return x.cast(DType.FLOAT32).sqrt().cast(x.dtype)
+
+
 def _log_sum_exp(site: Site) -> Value:
     """With the largest element taken off first, so that no power is infinite."""
-    site.known("axes", "keepdims", "noop_with_empty_axes")
     x = site.value(0)
     axes = axes_of(site, x.rank)
     if axes is None:
@@ -132,7 +136,6 @@ def first_places(site: Site, x: Value, axis: int, count: int, largest: bool, las
 
 def _arg(largest: bool) -> Callable[[Site], Value]:
     def convert(site: Site) -> Value:
-        site.known("axis", "keepdims", "select_last_index")
         x = site.value(0)
         axis = axis_of(site.attribute("axis", 0), x.rank)
         found = first_places(site, x, axis, 1, largest, bool(site.attribute("select_last_index", 0)))
@@ -142,7 +145,6 @@ def _arg(largest: bool) -> Callable[[Site], Value]:
 
 
 def _hardmax(site: Site) -> Value:
-    site.known("axis")
     x = site.value(0)
     axis = axis_of(site.attribute("axis", -1), x.rank)
     first = first_places(site, x, axis, 1, largest=True)
@@ -156,7 +158,6 @@ def counted(site: Site, x: Value, axis: int, dtype: type[np.generic] = np.int64)
 
 
 def _top_k(site: Site) -> tuple[Value, ...]:
-    site.known("axis", "largest", "sorted", "k")
     x = site.value(0)
     axis = axis_of(site.attribute("axis", -1), x.rank)
     count = site.integers(1, "k")[0] if site.given(1) else site.attribute("k", 0)
@@ -168,7 +169,6 @@ def running(write: Write, initial: int) -> Callable[[Site], Value]:
     """CumSum and its like."""
 
     def convert(site: Site) -> Value:
-        site.known("exclusive", "reverse")
         x = site.value(0)
         place = x.order.index(axis_of(site.integers(1, "axis")[0], x.rank))
         dtype, shape = x.tensor.type.dtype, x.tensor.type.shape
@@ -223,7 +223,6 @@ def product(
 
 def _det(site: Site) -> Value:
     """Det of matrices of few rows: by their first rows, times the determinants of what is left without one column."""
-    site.known()
     x = site.value(0)
     size = x.shape[-1] if x.rank > 1 else 0
     if not 0 < size <= _DET_LIMIT or x.shape[-2] != size or x.tensor.type.dtype is not DType.FLOAT32:
@@ -253,7 +252,6 @@ def _det(site: Site) -> Value:
 
 def gemm(site: Site) -> Value:
     """Gemm of any operands: alpha * a * b + beta * c."""
-    site.known("alpha", "beta", "transA", "transB")
     a, b = (site.value(place) for place in (0, 1))
     a = Value(a.tensor, tuple(1 - d for d in a.order)) if site.attribute("transA", 0) else a
     b = Value(b.tensor, tuple(1 - d for d in b.order)) if site.attribute("transB", 0) else b
@@ -282,7 +280,6 @@ def _number(of: Term, number: float) -> Term:
 
 def _matmul_integer(site: Site) -> Value:
     """int32 sums of products of 8-bit integers less their zero points: a's per row, b's per column."""
-    site.known()
     wide = [cast(site, site.value(place), DType.INT32) for place in (0, 1)]
     for place in (2, 3):
         if site.given(place):
@@ -312,7 +309,6 @@ def gather(site: Site) -> Value:
 
 def _at_indices(site: Site) -> Value:
     """Gather: rank(x) - 1 + rank(indices) dimensions."""
-    site.known("axis")
     x, indices = site.value(0), site.value(1)
     axis = axis_of(site.attribute("axis", 0), x.rank)
     plain = site.plain(x)
@@ -329,7 +325,6 @@ def _part(site: Site, x: Value, like: Sequence[int], axis: int) -> Value:
 
 
 def _gather_elements(site: Site) -> Value:
-    site.known("axis")
     x, indices = site.value(0), site.value(1)
     axis = axis_of(site.attribute("axis", 0), x.rank)
     return gathered(site, _part(site, x, indices.shape, axis), indices, axis)
@@ -351,7 +346,6 @@ def _linear_indices(site: Site, indices: Value, sizes: Sequence[int]) -> Value:
 
 
 def _gather_nd(site: Site) -> Value:
-    site.known("batch_dims")
     x, indices, batch = site.value(0), site.value(1), site.attribute("batch_dims", 0)
     shape, depth = x.shape, indices.shape[-1]
     ahead, rest = math.prod(shape[:batch]), shape[batch + depth :]
@@ -371,7 +365,6 @@ def _scatter_formula(site: Site, dtype: DType) -> str:
 
 def _scatter_elements(site: Site) -> Value:
     """Where the indices are smaller than x in other dimensions, that part of x is changed alone."""
-    site.known("axis", "reduction")
     x, indices, updates = (site.value(place) for place in (0, 1, 2))
     axis = axis_of(site.attribute("axis", 0), x.rank)
     if any(n != m for d, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)) if d != axis):
@@ -384,7 +377,6 @@ def _scatter_elements(site: Site) -> Value:
 
 
 def _scatter_nd(site: Site) -> Value:
-    site.known("reduction")
     x, indices, updates = (site.value(place) for place in (0, 1, 2))
     depth, shape = indices.shape[-1], x.shape
     rest = math.prod(shape[depth:])
@@ -399,7 +391,6 @@ def _scatter_nd(site: Site) -> Value:
 
 def _one_hot(site: Site) -> Value:
     """The values (off, on) where an index is the place along a new axis."""
-    site.known("axis")
     indices, depth = site.value(0), int(site.constant(1, "depth").reshape(-1)[0])
     values = site.constant(2, "values").reshape(-1)
     axis = axis_of(site.attribute("axis", -1), indices.rank + 1)
@@ -416,7 +407,6 @@ def _one_hot(site: Site) -> Value:
 
 def _trilu(site: Site) -> Value:
     """Elements on one side of a diagonal; the others are 0."""
-    site.known("upper")
     x, k = site.value(0), site.integers(1, "k")[0] if site.given(1) else 0
     rows, columns = x.shape[-2:]
     kept = np.tri(rows, columns, k if not site.attribute("upper", 1) else k - 1, dtype=np.bool_)
@@ -436,31 +426,34 @@ def _smallest(a: Term, b: Term) -> Term:
     return a & b if a.dtype is DType.BOOL else f.minimum(a, b)
 
 
-CONVERTERS: Mapping[str, Callable[[Site], Value | tuple[Value, ...]]] = {
-    "ArgMax": _arg(largest=True),
-    "ArgMin": _arg(largest=False),
-    "Det": _det,
-    "CumProd": running(lambda a, b: a * b, 1),
-    "CumSum": running(_add, 0),
-    "Gather": gather,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
-    "Hardmax": _hardmax,
-    "MatMulInteger": _matmul_integer,
-    "OneHot": _one_hot,
-    "ReduceL1": reduction(_add, before=abs),
-    "ReduceL2": reduction(_add, before=lambda x: x * x, after=lambda x: x.cast(DType.FLOAT32).sqrt().cast(x.dtype)),
-    "ReduceLogSum": reduction(_add, after=f.log),
-    "ReduceLogSumExp": _log_sum_exp,
-    "ReduceMax": reduction(_largest),
-    "ReduceMean": reduction(_add, mean=True),
-    "ReduceMin": reduction(_smallest),
-    "ReduceProd": reduction(lambda a, b: a * b),
-    "ReduceSum": reduction(_add),
-    "ReduceSumSquare": reduction(_add, before=lambda x: x * x),
-    "Scatter": _scatter_elements,
-    "ScatterElements": _scatter_elements,
-    "ScatterND": _scatter_nd,
-    "TopK": _top_k,
-    "Trilu": _trilu,
+ROWS: Mapping[str, Row[Convert]] = {
+    "ArgMax": Row(_arg(largest=True), (TopIndices,)),
+    "ArgMin": Row(_arg(largest=False), (TopIndices,)),
+    "Det": Row(_det, real=(Map, Slice)),
+    "CumProd": Row(running(lambda a, b: a * b, 1), (Scan,)),
+    "CumSum": Row(running(_add, 0), (Scan,)),
+    "Gather": Row(gather, (Gather, Slice, Concat)),
+    "GatherElements": Row(_gather_elements, (Gather,)),
+    "GatherND": Row(_gather_nd, (Gather, Map, Reduce)),
+    "Hardmax": Row(_hardmax, (TopIndices, Map)),
+    "MatMulInteger": Row(_matmul_integer, (MatMul, Map)),
+    "OneHot": Row(_one_hot),
+    "ReduceL1": Row(reduction(_add, before=abs), (Reduce, Map)),
+    "ReduceL2": Row(
+        reduction(_add, before=lambda x: x * x, after=lambda x: x.cast(DType.FLOAT32).sqrt().cast(x.dtype)),
+        (Reduce, Map),
+    ),
+    "ReduceLogSum": Row(reduction(_add, after=f.log), (Reduce, Map)),
+    "ReduceLogSumExp": Row(_log_sum_exp, (Reduce, Map)),
+    "ReduceMax": Row(reduction(_largest), (Reduce,)),
+    "ReduceMean": Row(reduction(_add, mean=True), (Reduce, Map), real=(Mean,)),
+    "ReduceMin": Row(reduction(_smallest), (Reduce,)),
+    "ReduceProd": Row(reduction(lambda a, b: a * b), (Reduce,)),
+    "ReduceSum": Row(reduction(_add), (Reduce,)),
+    "ReduceSumSquare": Row(reduction(_add, before=lambda x: x * x), (Reduce, Map)),
+    "Scatter": Row(_scatter_elements, (Scatter,)),
+    "ScatterElements": Row(_scatter_elements, (Scatter,)),
+    "ScatterND": Row(_scatter_nd, (Scatter, Map, Reduce)),
+    "TopK": Row(_top_k, (TopIndices, Gather)),
+    "Trilu": Row(_trilu),
 }

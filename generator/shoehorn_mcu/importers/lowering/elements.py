@@ -38,7 +38,6 @@ def dropout(site: Site) -> tuple[Value, ...]:
 
 def relu(site: Site) -> Value:
     """Relu."""
-    site.known()
     if _by_channels(site.value(0)):
         return _clamped(site, 0.0, NONE.high)
     return maps.mapped(site, lambda x: f.maximum(x, x.constant(0)), site.value(0))
@@ -76,7 +75,6 @@ def binary(op: type[Add] | type[Sub]) -> Callable[[Site], Value]:
     """Add or Sub; with one value per channel, it may become part of the op before."""
 
     def convert(site: Site) -> Value:
-        site.known()
         sign = 1 if op is Add else -1
         write = (lambda x, y: x + y) if op is Add else (lambda x, y: x - y)
         if site.is_constant(1) and (per_channel := _per_channel(site, 0, 1)) is not None:
@@ -96,7 +94,6 @@ def binary(op: type[Add] | type[Sub]) -> Callable[[Site], Value]:
 
 def mul(site: Site) -> Value:
     """Mul; with a constant per channel, it may become part of the op before."""
-    site.known()
     for x, constant in ((0, 1), (1, 0)):
         if site.is_constant(constant) and (factor := _per_channel(site, x, constant)) is not None:
             return affine(site, site.value(x), factor, np.zeros(1))
@@ -118,7 +115,6 @@ def _per_channel(site: Site, x: int, constant: int) -> np.ndarray | None:
 
 def softmax(site: Site, along_last: Callable[[Tensor], Tensor] | None = None) -> Value:
     """Softmax along any axis, which is brought to the end. `along_last` computes it there, by default on float32."""
-    site.known("axis")
     x = site.value(0)
     axis = axis_of(site.attribute("axis", -1), x.rank)
     order = x.order if x.order[-1] == axis else (*(d for d in x.order if d != axis), axis)

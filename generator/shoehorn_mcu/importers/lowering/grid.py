@@ -22,7 +22,6 @@ _MODES = {"nearest": 1, "bilinear": 2, "linear": 2, "bicubic": 4, "cubic": 4}  #
 
 def grid_sample(site: Site) -> Value:
     """GridSample of N, C and two or three dimensions."""
-    site.known("align_corners", "mode", "padding_mode")
     value, grid = site.value(0), site.value(1)
     mode, padding = site.attribute("mode", "linear"), site.attribute("padding_mode", "zeros")
     aligned, x = bool(site.attribute("align_corners", 0)), site.last(value)

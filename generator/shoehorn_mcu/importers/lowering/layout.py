@@ -22,7 +22,6 @@ FEW_RUNS = 4
 
 def concat(site: Site) -> Value:
     """Concat along any axis."""
-    site.known("axis")
     values = [site.value(place) for place in range(len(site.node.inputs))]
     order = common_order(*values)
     axis = axis_of(site.attribute("axis", 0), len(order))
@@ -39,7 +38,6 @@ def transpose(site: Site) -> Value:
 
 def permutation(site: Site, rank: int) -> tuple[int, ...]:
     """That of a Transpose of so many dimensions."""
-    site.known("perm")
     perm = site.attribute("perm", tuple(reversed(range(rank))))
     if sorted(perm) != list(range(rank)):
         raise ImportFault(f"its perm {perm} is no order of {rank} dimensions; export it again")
@@ -48,7 +46,6 @@ def permutation(site: Site, rank: int) -> tuple[int, ...]:
 
 def reshape(site: Site) -> Value:
     """Reshape to a constant shape; 0 keeps a size, -1 stands for what is left."""
-    site.known("allowzero")
     x, asked = site.value(0), site.integers(1, "shape")
     shape = [
         x.shape[i] if n == 0 and i < x.rank and not site.attribute("allowzero", 0) else n for i, n in enumerate(asked)
@@ -61,7 +58,6 @@ def reshape(site: Site) -> Value:
 
 def flatten(site: Site) -> Value:
     """Flatten to two dimensions."""
-    site.known("axis")
     x = site.value(0)
     axis = site.attribute("axis", 1)
     axis = axis if axis == x.rank else axis_of(axis, x.rank)
@@ -70,7 +66,6 @@ def flatten(site: Site) -> Value:
 
 def squeeze(site: Site) -> Value:
     """Squeeze of the given axes, or of all of size 1."""
-    site.known()
     x = site.value(0)
     axes = {axis_of(a, x.rank) for a in site.integers(1, "axes")} if site.given(1) else set(range(x.rank))
     if site.given(1) and any(x.shape[axis] != 1 for axis in axes):
@@ -80,7 +75,6 @@ def squeeze(site: Site) -> Value:
 
 def unsqueeze(site: Site) -> Value:
     """Unsqueeze: new dimensions of size 1 at these places of the result."""
-    site.known()
     x, asked = site.value(0), site.integers(1, "axes")
     rank = x.rank + len(asked)
     axes, sizes = {axis_of(a, rank) for a in asked}, iter(x.shape)
@@ -109,7 +103,6 @@ def _orders(x: Value, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[in
 
 def slice_(site: Site) -> Value:
     """Slice with constant bounds, which are cut to the dimension as numpy does it."""
-    site.known()
     x = site.value(0)
     starts, ends = site.integers(1, "starts"), site.integers(2, "ends")
     axes = site.integers(3, "axes") if site.given(3) else tuple(range(len(starts)))
@@ -130,7 +123,6 @@ def _taken(site: Site, x: Value, taken: Sequence[range]) -> Value:
 
 def pad(site: Site) -> Value:
     """Pad around a value, or of negative widths: with a constant, the border's elements, or mirrored ones."""
-    site.known("mode")
     x, pads = site.value(0), site.integers(1, "pads")
     axes = site.integers(3, "axes") if site.given(3) else tuple(range(x.rank))
     if len(pads) != 2 * len(axes):
@@ -210,7 +202,6 @@ def _runs(places: Sequence[int]) -> list[range]:
 
 def split(site: Site) -> tuple[Value, ...]:
     """Split along an axis, of given lengths or in equal parts, the last of which may be shorter."""
-    site.known("axis", "num_outputs")
     x, count = site.value(0), len(site.node.outputs)
     axis = axis_of(site.attribute("axis", 0), x.rank)
     each = -(-x.shape[axis] // count)
@@ -237,7 +228,6 @@ def repeated(site: Site, x: Tensor, axis: int, count: int) -> Tensor:
 
 def tile(site: Site) -> Value:
     """Tile by constant numbers."""
-    site.known()
     x, counts = site.value(0), site.integers(1, "repeats")
     if len(counts) != x.rank or min(counts, default=1) < 1:
         raise Unsupported(f"it repeats {x.rank} dimensions {counts} times")
@@ -249,7 +239,6 @@ def tile(site: Site) -> Value:
 
 def expand(site: Site) -> Value:
     """Expand to a constant shape."""
-    site.known()
     x, shape = site.value(0), site.integers(1, "shape")
     wide = site.raised(x, max(x.rank, len(shape)))
     asked = (1,) * (wide.rank - len(shape)) + shape
@@ -264,7 +253,6 @@ def expand(site: Site) -> Value:
 
 def gather(site: Site) -> Value:
     """Gather of constant places."""
-    site.known("axis")
     x, places = site.value(0), site.constant(1, "indices")
     axis = axis_of(site.attribute("axis", 0), x.rank)
     if places.dtype.kind not in "iu" or not places.size:
@@ -281,7 +269,6 @@ def gather(site: Site) -> Value:
 
 def depth_to_space(site: Site) -> Value:
     """DepthToSpace: blocks of channels become blocks of pixels."""
-    site.known("blocksize", "mode")
     x, b = site.image(site.value(0)), site.attribute("blocksize", 1)
     n, h, w, c = x.type.shape
     if b < 1 or c % (b * b):
@@ -297,7 +284,6 @@ def depth_to_space(site: Site) -> Value:
 
 def space_to_depth(site: Site) -> Value:
     """SpaceToDepth: blocks of pixels become blocks of channels."""
-    site.known("blocksize", "mode")
     x, b = site.image(site.value(0)), site.attribute("blocksize", 1)
     n, h, w, c = x.type.shape
     if b < 1 or h % b or w % b:
@@ -309,7 +295,6 @@ def space_to_depth(site: Site) -> Value:
 
 def reverse_sequence(site: Site) -> Value:
     """ReverseSequence: the first elements of each sequence in reverse; their numbers are constant."""
-    site.known("batch_axis", "time_axis")
     x, lengths = site.value(0), site.integers(1, "sequence_lens")
     batch, time = axis_of(site.attribute("batch_axis", 1), x.rank), axis_of(site.attribute("time_axis", 0), x.rank)
     if len(lengths) != x.shape[batch] or not all(0 <= n <= x.shape[time] for n in lengths):

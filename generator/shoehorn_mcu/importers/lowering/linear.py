@@ -20,33 +20,42 @@ from shoehorn_mcu.ops import Add, Conv2d, Dense, DepthwiseConv2d, Padding, RealC
 def pair(site: Site, name: str) -> tuple[int, int]:
     """An attribute of two positive integers, (1, 1) if it is missing; one is that of the width."""
     found = site.attribute(name, (1, 1))
-    if len(found) not in (1, 2) or not _in_windows(found):
+    if len(found) not in (1, 2) or not in_windows(found):
         raise Unsupported(f"its attribute '{name}' is {found}, one or two numbers in 1..{WINDOW_LIMIT} are needed")
     return (1, found[0]) if len(found) == 1 else found
 
 
-def _in_windows(numbers: Sequence[object]) -> bool:
+def in_windows(numbers: Sequence[object]) -> bool:
     """Whether they can be strides and dilations."""
     return all(isinstance(n, int) and 1 <= n <= WINDOW_LIMIT for n in numbers)
 
 
-def paddings(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> Padding:
-    """The padding of a window, from `pads` or `auto_pad`; `kernel` counts its dilation."""
-    stride, auto = pair(site, "strides"), site.attribute("auto_pad", "NOTSET")
-    pads = site.attribute("pads", (0, 0, 0, 0))
+def pads_of(
+    site: Site, given: tuple[int, ...], size: Sequence[int], reach: Sequence[int], stride: Sequence[int]
+) -> tuple[int, ...]:
+    """The padding of a window ahead along each dimension, then behind: the pads given, or by `auto_pad`.
+
+    `reach`: the window's size with its dilation.
+    """
+    auto, count = site.attribute("auto_pad", "NOTSET"), 2 * len(size)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        sides = [same_padding(n, k, s) for n, k, s in zip(size, kernel, stride, strict=True)]
+        sides = [same_padding(n, k, s) for n, k, s in zip(size, reach, stride, strict=True)]
         first, last = zip(*(side if auto == "SAME_UPPER" else side[::-1] for side in sides), strict=True)
-        pads = (*first, *last)
+        given = (*first, *last)
     elif auto == "VALID":
-        pads = (0, 0, 0, 0)
+        given = (0,) * count
     elif auto != "NOTSET":
         raise ImportFault(f"its auto_pad is '{auto}'; export it again")
-    if len(pads) == 2:
-        pads = (0, pads[0], 0, pads[1])
-    if len(pads) != 4 or not all(0 <= v <= WINDOW_LIMIT for v in pads):
-        raise Unsupported(f"its pads are {pads}, four numbers in 0..{WINDOW_LIMIT} are needed")
-    top, left, bottom, right = pads
+    if len(given) != count or not all(isinstance(v, int) and 0 <= v <= WINDOW_LIMIT for v in given):
+        raise Unsupported(f"its pads are {given}, {count} numbers in 0..{WINDOW_LIMIT} are needed")
+    return given
+
+
+def paddings(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> Padding:
+    """The padding of a window of an image; `kernel` counts its dilation."""
+    pads = site.attribute("pads", (0, 0, 0, 0))
+    pads = (0, pads[0], 0, pads[1]) if len(pads) == 2 else pads
+    top, left, bottom, right = pads_of(site, pads, size, kernel, pair(site, "strides"))
     return Padding(top, bottom, left, right)
 
 
@@ -73,13 +82,12 @@ def convolved(site: Site, x: Tensor, weights: Array, bias: Array, options: Mappi
 
 def _conv_by_planes(site: Site, value: Value, weights: Array, bias: Array) -> Value:
     """A convolution of N, C, D, H, W: the sum of one over images for each plane of the weights."""
-    site.known("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     x, depth = site.last(value), weights.shape[2]
     strides, dilations = (site.attribute(name, (1, 1, 1)) for name in ("strides", "dilations"))
     pads = site.attribute("pads", (0,) * 6)
     if len(strides) != 3 or len(dilations) != 3 or len(pads) != 6 or site.attribute("auto_pad", "NOTSET") != "NOTSET":
         raise Unsupported("its windows in three dimensions need strides, dilations and pads for each")
-    if not _in_windows((*strides, *dilations)):
+    if not in_windows((*strides, *dilations)):
         raise Unsupported(f"its strides are {strides}, its dilations {dilations}; 1..{WINDOW_LIMIT} are supported")
     (n, d, *plane), step = x.type.shape, strides[0]
     wide = padded(site, x, (0, pads[0], 0, 0, 0), (0, pads[3], 0, 0, 0), 0)
@@ -113,7 +121,6 @@ def grouping(site: Site, weights: tuple[int, ...], channels: int) -> bool:
 
 def geometry(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> dict[str, Any]:
     """Stride, dilation and padding of a convolution over an image of this height and width."""
-    site.known("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     stride, dilation = pair(site, "strides"), pair(site, "dilations")
     down, across = ((n - 1) * d + 1 for n, d in zip(kernel, dilation, strict=True))
     return {"stride": stride, "dilation": dilation, "padding": paddings(site, size, (down, across))}
@@ -129,7 +136,6 @@ def bias_of(site: Site, place: int, outputs: int) -> Array:
 
 def gemm(site: Site) -> Value:
     """Gemm with a constant matrix: alpha and beta are folded into the constants."""
-    site.known("alpha", "beta", "transA", "transB")
     if site.attribute("transA", 0):
         raise Unsupported("its first operand is transposed")
     matrix = site.real(1, "matrix")
@@ -150,7 +156,6 @@ def gemm(site: Site) -> Value:
 
 def matmul(site: Site) -> Value:
     """MatMul with a constant matrix."""
-    site.known()
     matrix = site.real(1, "matrix")
     if matrix.ndim != 2:
         raise Unsupported(f"its matrix has {matrix.ndim} dimensions, 2 are supported")
@@ -165,7 +170,6 @@ def dense(site: Site, x: Tensor, weights: Array, bias: Array | None = None) -> T
 
 def batch_normalization(site: Site) -> Value:
     """BatchNormalization in inference: a factor and an addend per channel."""
-    site.known("epsilon", "momentum", "training_mode", "spatial")
     if site.attribute("training_mode", 0) or site.attribute("spatial", 1) != 1:
         raise Unsupported("it is in training mode")
     scale, offset, mean, variance = (

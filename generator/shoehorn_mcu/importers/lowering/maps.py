@@ -82,7 +82,6 @@ def unary(write: Callable[[Term], Term]) -> Convert:
     """An op of one operand without attributes."""
 
     def convert(site: Site) -> Value:
-        site.known()
         return mapped(site, write, site.value(0))
 
     return convert
@@ -92,7 +91,6 @@ def with_numbers(write: Callable[..., Term], **defaults: float) -> Convert:
     """An op of one operand and of attributes that are numbers, by name, with their defaults."""
 
     def convert(site: Site) -> Value:
-        site.known(*defaults)
         numbers = [site.attribute(name, default) for name, default in defaults.items()]
         return mapped(site, lambda x: write(x, *numbers), site.value(0))
 
@@ -103,7 +101,6 @@ def binary(write: Callable[[Term, Term], Term]) -> Convert:
     """An op of two operands."""
 
     def convert(site: Site) -> Value:
-        site.known()
         return mapped(site, write, site.value(0), site.value(1))
 
     return convert
@@ -113,7 +110,6 @@ def chained(write: Callable[[Term, Term], Term], mean: bool = False) -> Convert:
     """An op of any number of operands, two after two; `mean`: divided by their number at the end."""
 
     def convert(site: Site) -> Value:
-        site.known()
         values = [site.value(place) for place in range(len(site.node.inputs))]
         total = values[0]
         for value in values[1:]:
@@ -126,14 +122,12 @@ def chained(write: Callable[[Term, Term], Term], mean: bool = False) -> Convert:
 
 
 def _mod(site: Site) -> Value:
-    site.known("fmod")
     write = f.remainder_to_zero if site.attribute("fmod", 0) else f.remainder_to_floor
     return mapped(site, write, site.value(0), site.value(1))
 
 
 def _pow(site: Site) -> Value:
     """The result has the base's type; small whole exponents that are known are products."""
-    site.known()
     x, y = site.value(0), site.value(1)
     known = site.constant(1, "exponent").reshape(-1) if site.is_constant(1) else np.empty(0)
     if known.size == 1 and float(known[0]) in (0.5, 1.0, 2.0, 3.0):
@@ -154,19 +148,8 @@ def _small_power(x: Term, exponent: float) -> Term:
 
 
 def _shift(site: Site) -> Value:
-    site.known("direction")
     left = site.attribute("direction", "") == "LEFT"
     return mapped(site, (lambda a, b: a << b) if left else (lambda a, b: a >> b), site.value(0), site.value(1))
-
-
-def _cast_to(site: Site) -> Value:
-    site.known("to", "saturate", "round_mode")
-    return cast(site, site.value(0), element_type(site.attribute("to", 0)))
-
-
-def _cast_like(site: Site) -> Value:
-    site.known("saturate", "round_mode")
-    return cast(site, site.value(0), site.value(1).tensor.type.dtype)
 
 
 def element_type(code: int) -> DType:
@@ -183,7 +166,6 @@ def element_type(code: int) -> DType:
 
 def _bit_cast(site: Site) -> Value:
     """BitCast between integers of one size, and between float32 and 32-bit integers."""
-    site.known("to")
     x, to = site.value(0), element_type(site.attribute("to", 0))
     own = x.tensor.type.dtype
     if to is DType.BOOL or own.bytes != to.bytes:
@@ -198,7 +180,6 @@ def _bit_cast(site: Site) -> Value:
 
 
 def _is_inf(site: Site) -> Value:
-    site.known("detect_negative", "detect_positive")
     negative, positive = site.attribute("detect_negative", 1), site.attribute("detect_positive", 1)
 
     def write(x: Term) -> Term:
@@ -209,20 +190,17 @@ def _is_inf(site: Site) -> Value:
 
 
 def _gelu(site: Site) -> Value:
-    site.known("approximate")
     if site.attribute("approximate", "none") == "tanh":
         return mapped(site, lambda x: 0.5 * x * (1.0 + f.tanh((x * x * x * 0.044715 + x) * 0.797884561)), site.value(0))
     return mapped(site, lambda x: 0.5 * x * (1.0 + f.erf(x * 0.707106781)), site.value(0))
 
 
 def _where(site: Site) -> Value:
-    site.known()
     return mapped(site, lambda c, a, b: c.select(a, b), site.value(0), site.value(1), site.value(2))
 
 
 def clip(site: Site) -> Value:
     """Clip to bounds of any kind, or none."""
-    site.known("min", "max")
     bounds = [(place, site.value(place)) for place in (1, 2) if site.given(place)]
     values = [value for _, value in bounds]
     places = [place for place, _ in bounds]
@@ -237,7 +215,6 @@ def clip(site: Site) -> Value:
 
 def _prelu(site: Site) -> Value:
     """The slopes broadcast to x in one direction; one per channel may come without dimensions behind it."""
-    site.known()
     x, slope = site.value(0), site.value(1)
     if slope.rank == 1 and x.rank > 2 and slope.shape == x.shape[1:2] and slope.shape[0] not in (1, x.shape[-1]):
         slope = as_plain(shaped(site, slope.tensor, (*slope.shape, *(1 for _ in x.shape[2:]))))
@@ -317,8 +294,8 @@ CONVERTERS: Mapping[str, Convert] = {
     **{code: binary(write) for code, write in BINARY.items()},
     "BitCast": _bit_cast,
     "BitShift": _shift,
-    "Cast": _cast_to,
-    "CastLike": _cast_like,
+    "Cast": lambda site: cast(site, site.value(0), element_type(site.attribute("to", 0))),
+    "CastLike": lambda site: cast(site, site.value(0), site.value(1).tensor.type.dtype),
     "Ceil": _rounded(f.ceil),
     "Elu": with_numbers(_elu, alpha=1.0),
     "Floor": _rounded(f.floor),

@@ -24,7 +24,6 @@ from shoehorn_mcu.ops.formula import Term
 
 def lp_normalization(site: Site) -> Value:
     """LpNormalization: divided by the sum of sizes, or the root of the sum of squares."""
-    site.known("axis", "p")
     x, p = site.value(0), site.attribute("p", 2)
     axis = axis_of(site.attribute("axis", -1), x.rank)
     if p not in (1, 2):
@@ -102,7 +101,6 @@ def _inverse(site: Site, variance: Value, epsilon: float) -> Value:
 
 def layer_normalization(site: Site) -> tuple[Value, ...]:
     """LayerNormalization over the dimensions from an axis on; the results are also the mean and 1 by the deviation."""
-    site.known("axis", "epsilon", "stash_type")
     x = site.value(0)
     axes = range(axis_of(site.attribute("axis", -1), x.rank), x.rank)
     of = _centred(site, x, axes)
@@ -115,7 +113,6 @@ def layer_normalization(site: Site) -> tuple[Value, ...]:
 
 def rms_normalization(site: Site) -> tuple[Value, ...]:
     """RMSNormalization: divided by the root of the mean of the squares; that of Microsoft gives 1 by it, too."""
-    site.known("axis", "epsilon", "stash_type")
     x = site.value(0)
     axes = range(axis_of(site.attribute("axis", -1), x.rank), x.rank)
     squares = _mean(site, mapped(site, _square, x), axes)
@@ -125,7 +122,6 @@ def rms_normalization(site: Site) -> tuple[Value, ...]:
 
 def mean_variance_normalization(site: Site) -> Value:
     """MeanVarianceNormalization: less the mean, divided by the deviation."""
-    site.known("axes")
     x = site.value(0)
     axes = tuple(sorted({axis_of(axis, x.rank) for axis in site.attribute("axes", (0, 2, 3))}))
     of = _centred(site, x, axes)
@@ -134,7 +130,6 @@ def mean_variance_normalization(site: Site) -> Value:
 
 def instance_normalization(site: Site) -> Value:
     """InstanceNormalization: each channel of each image less its mean, divided by its deviation; scale and offset."""
-    site.known("epsilon")
     x = site.value(0)
     axes = tuple(range(2, x.rank))
     ends = [as_plain(shaped(site, site.plain(site.value(place)), (x.shape[1], *(1 for _ in axes)))) for place in (1, 2)]
@@ -144,7 +139,6 @@ def instance_normalization(site: Site) -> Value:
 
 def group_normalization(site: Site) -> Value:
     """GroupNormalization, with a scale and an offset per group (opset 18) or per channel (21)."""
-    site.known("epsilon", "num_groups", "stash_type")
     x, groups = site.value(0), site.attribute("num_groups", 0)
     if x.rank < 2 or groups < 1 or x.shape[1] % groups:
         raise ImportFault(f"it has {groups} groups for an input of shape {x.shape}; export it again")
@@ -172,7 +166,6 @@ def lrn(site: Site) -> Value:
     The mean is a pool of windows over the channels of all pixels of a row one after the other, with zeros between
     the pixels; what windows over two pixels give is left out.
     """
-    site.known("alpha", "beta", "bias", "size")
     value, size = site.value(0), site.attribute("size", 1)
     alpha, beta, bias = site.attribute("alpha", 1e-4), site.attribute("beta", 0.75), site.attribute("bias", 1.0)
     x = site.image(value)

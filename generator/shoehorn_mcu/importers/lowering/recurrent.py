@@ -274,10 +274,6 @@ class _Layer:
 
 def recurrent(site: Site) -> tuple[Value, ...]:
     """RNN, GRU and LSTM: operands X, W, R, B, sequence_lens, initial_h, initial_c, P; results Y, Y_h, Y_c."""
-    site.known(
-        *("activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "layout"),
-        *("linear_before_reset", "input_forget", "output_sequence"),
-    )
     named = site.attribute("direction", "forward")
     if named not in _DIRECTIONS:
         raise ImportFault(f"its direction is '{named}'; export it again")
@@ -307,10 +303,3 @@ def _lengths(site: Site, x: Tensor) -> tuple[int, ...] | None:
     if len(lengths) != batch or not all(0 < n <= steps for n in lengths):
         raise ImportFault(f"{len(lengths)} lengths of {batch} sequences of {steps} steps; export it again")
     return None if set(lengths) == {steps} else lengths
-
-
-CONVERTERS: Mapping[str, Callable[[Site], Value | tuple[Value, ...]]] = {
-    "GRU": recurrent,
-    "LSTM": recurrent,
-    "RNN": recurrent,
-}

@@ -31,7 +31,6 @@ _ATTRIBUTES: dict[str, Any] = {each.name: each.default for each in fields(Rule)}
 
 def resize(site: Site) -> Value:
     """Resize to constant sizes or by constant scales, of any dimensions, one after another."""
-    site.known(*_ATTRIBUTES, "axes", "keep_aspect_ratio_policy")
     x = site.value(0)
     axes = [axis_of(axis, x.rank) for axis in site.attribute("axes", tuple(range(x.rank)))]
     rule = Rule(**{name: site.attribute(name, default) for name, default in _ATTRIBUTES.items()})
@@ -101,7 +100,6 @@ def taken(site: Site, x: Tensor, place: int, indices: Array) -> Tensor:
 
 def dft(site: Site) -> Value:
     """DFT along a constant axis, as a product with a constant matrix; numbers are pairs along the last dimension."""
-    site.known("axis", "inverse", "onesided")
     x = site.value(0)
     asked = site.constant(2, "axis").reshape(-1)[0] if site.given(2) else site.attribute("axis", -2)
     axis, inverse = axis_of(int(asked), x.rank), bool(site.attribute("inverse", 0))

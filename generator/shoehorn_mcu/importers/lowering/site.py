@@ -105,11 +105,6 @@ class Site:
         found: T = value
         return found
 
-    def known(self, *names: str) -> None:
-        """Refuses attributes other than these."""
-        if unknown := sorted(set(self.node.attributes) - set(names)):
-            raise Unsupported(f"its attribute '{unknown[0]}' is not known")
-
     def given(self, place: int) -> bool:
         """Whether the op has this operand."""
         return place < len(self.node.inputs) and self.node.inputs[place] != ""

@@ -19,7 +19,6 @@ from shoehorn_mcu.ops import Padding
 
 def conv_transpose(site: Site) -> Value:
     """ConvTranspose: a convolution with the mirrored weights, of x with zeros between its pixels."""
-    site.known("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
     value, weights = site.value(0), site.real(1, "weights")
     if weights.ndim != value.rank or value.rank not in (3, 4):
         raise Unsupported(f"its weights have {weights.ndim} dimensions, its input {value.rank}; 3 or 4 are supported")
@@ -51,7 +50,6 @@ def conv_transpose(site: Site) -> Value:
 
 def col2im(site: Site) -> Value:
     """Col2Im of images: a ConvTranspose that puts each element of a block to its place."""
-    site.known("dilations", "pads", "strides")
     value, size, block = site.value(0), site.integers(1, "image shape"), site.integers(2, "block shape")
     if value.rank != 3 or len(size) != 2 or len(block) != 2:
         raise Unsupported(f"its blocks have shape {block}, images of two dimensions are supported")

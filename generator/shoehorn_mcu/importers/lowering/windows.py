@@ -11,7 +11,8 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.columns import reduced
-from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT, same_padding
+from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT
+from shoehorn_mcu.importers.lowering.linear import in_windows, pads_of
 from shoehorn_mcu.importers.lowering.maps import mapped
 from shoehorn_mcu.importers.lowering.movers import padded, shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
@@ -57,17 +58,7 @@ def window(site: Site, sizes: Sequence[int]) -> Window:
     kernel = _numbers(site, "kernel_shape", None, len(sizes))
     stride, dilation = _numbers(site, "strides", ones, len(sizes)), _numbers(site, "dilations", ones, len(sizes))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    auto, pads = site.attribute("auto_pad", "NOTSET"), site.attribute("pads", (0,) * 2 * len(sizes))
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        sides = [same_padding(n, k, s) for n, k, s in zip(sizes, reach, stride, strict=True)]
-        first, last = zip(*(side if auto == "SAME_UPPER" else side[::-1] for side in sides), strict=True)
-        pads = (*first, *last)
-    elif auto == "VALID":
-        pads = (0,) * 2 * len(sizes)
-    elif auto != "NOTSET":
-        raise ImportFault(f"its auto_pad is '{auto}'; export it again")
-    if len(pads) != 2 * len(sizes) or not all(isinstance(v, int) and 0 <= v <= WINDOW_LIMIT for v in pads):
-        raise Unsupported(f"its pads are {pads}, {2 * len(sizes)} numbers in 0..{WINDOW_LIMIT} are needed")
+    pads = pads_of(site, site.attribute("pads", (0,) * 2 * len(sizes)), sizes, reach, stride)
     before, after = pads[: len(sizes)], pads[len(sizes) :]
     asked = after
     if site.attribute("ceil_mode", 0):
@@ -78,9 +69,7 @@ def window(site: Site, sizes: Sequence[int]) -> Window:
 
 def _numbers(site: Site, name: str, default: Sizes | None, count: int) -> Sizes:
     found: Any = site.node.attributes.get(name, default)
-    if not isinstance(found, tuple) or len(found) != count:
-        raise Unsupported(f"its attribute '{name}' is {found}, {count} numbers in 1..{WINDOW_LIMIT} are needed")
-    if not all(isinstance(v, int) and 1 <= v <= WINDOW_LIMIT for v in found):
+    if not isinstance(found, tuple) or len(found) != count or not in_windows(found):
         raise Unsupported(f"its attribute '{name}' is {found}, {count} numbers in 1..{WINDOW_LIMIT} are needed")
     return found
 
@@ -97,8 +86,6 @@ def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
     """A pool of N, C and one to three dimensions."""
 
     def convert(site: Site) -> Value:
-        names = ("auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides")
-        site.known(*names, "storage_order")
         if any(site.node.outputs[1:]):
             raise Unsupported("its indices are used")
         value = site.value(0)
@@ -192,14 +179,12 @@ def _elements(of: Window, sizes: Sequence[int], counted: bool) -> Array:
 
 def global_max_pool(site: Site) -> Value:
     """GlobalMaxPool."""
-    site.known()
     x = site.value(0)
     return reduced(site, x, range(2, x.rank), functions.maximum)
 
 
 def lp_pool(site: Site) -> Value:
     """LpPool: the p-th root of the sum of p-th powers of sizes."""
-    site.known("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides", "p")
     value, p = site.value(0), site.attribute("p", 2)
     x = site.last(value)
     of = window(site, x.type.shape[1:-1])
@@ -211,7 +196,6 @@ def lp_pool(site: Site) -> Value:
 
 def global_lp_pool(site: Site) -> Value:
     """GlobalLpPool."""
-    site.known("p")
     x, p = site.value(0), site.attribute("p", 2)
     total = reduced(site, mapped(site, lambda t: _to_power(abs(t), p), x), range(2, x.rank), lambda a, b: a + b)
     return mapped(site, lambda t: _root(t, p), total)
@@ -232,7 +216,6 @@ def zero_of(x: Tensor) -> int:
 
 def global_average_pool(site: Site) -> Value:
     """GlobalAveragePool over all dimensions but N and C."""
-    site.known()
     value = site.value(0)
     x = site.last(value)
     n, *sizes, c = x.type.shape

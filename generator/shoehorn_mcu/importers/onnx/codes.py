@@ -20,12 +20,9 @@ from shoehorn_mcu.ir import DType, Quant
 from shoehorn_mcu.ops import functions
 from shoehorn_mcu.ops.formula import Term
 
-_ATTRIBUTES = ("axis", "saturate", "block_size", "output_dtype", "precision")
-
 
 def dequantize(site: Site) -> Value:
     """scale * (x - zero point), in float32."""
-    site.known(*_ATTRIBUTES)
     x = site.value(0)
     if x.tensor.type.dtype.numpy.kind not in "iu":
         raise Unsupported(f"its input is {x.tensor.type.dtype.value}, an integer type is needed")
@@ -40,7 +37,6 @@ def dequantize(site: Site) -> Value:
 
 def quantize(site: Site) -> Value:
     """x / scale, rounded to the nearest, to even between two, plus the zero point, saturated."""
-    site.known(*_ATTRIBUTES)
     x = site.value(0)
     if x.tensor.type.dtype is not DType.FLOAT32:
         raise Unsupported(f"its input is {x.tensor.type.dtype.value}, float32 is supported")

@@ -7,97 +7,54 @@ from collections.abc import Mapping
 from onnx.defs import get_schema
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.importers.forms import FORMULA, NOTHING, Form, Forms, In, Kind, merged
+from shoehorn_mcu.importers.forms import FOLDED, FORMULA, NOTHING, Form, Forms, In, Kind, merged
 from shoehorn_mcu.importers.lowering import maps
-from shoehorn_mcu.importers.lowering.forms import FOLDED, form, kinds
-from shoehorn_mcu.importers.lowering.forms import forms as plain_forms
+from shoehorn_mcu.importers.lowering.ops import ROWS, kinds
+from shoehorn_mcu.importers.lowering.ops import forms as plain_forms
+from shoehorn_mcu.importers.onnx import int16 as wide
+from shoehorn_mcu.importers.onnx import quantised
 from shoehorn_mcu.importers.onnx.fused import FUSED
-from shoehorn_mcu.importers.onnx.int16 import CONVERTERS as WIDE
 from shoehorn_mcu.importers.onnx.qlinear import FORMS as QLINEAR
-from shoehorn_mcu.importers.onnx.quantised import CONVERTERS as QUANTISED
-from shoehorn_mcu.importers.onnx.quantised import MOVERS
-from shoehorn_mcu.ops import (
-    Dequantize,
-    Gather,
-    Map,
-    MatMul,
-    Quantize,
-    Reduce,
-    Table,
-)
 
 _MICROSOFTS: Mapping[str, Form] = {
-    "DynamicQuantizeMatMul": (MatMul, Reduce, Map, *FOLDED),
-    "EmbedLayerNormalization": (Gather, ops.Slice, ops.Add, ops.Mean, Map, Reduce),
-    "FusedConv": (ops.Conv2d, ops.DepthwiseConv2d, ops.Add, Map),
-    "FusedGemm": (ops.Dense, *FOLDED, Map),
-    "FusedMatMul": (ops.Dense, MatMul, Map, ops.Transpose),
-    "MatMulIntegerToFloat": (MatMul, Map, *FOLDED),
-    "NhwcMaxPool": (Map, ops.Pad, ops.Slice),
-    "SimplifiedLayerNormalization": (ops.Mean, Map),
-    "SkipLayerNormalization": (ops.Add, ops.Mean, Map),
-    "SkipSimplifiedLayerNormalization": (ops.Add, ops.Mean, Map),
+    "DynamicQuantizeMatMul": (ops.MatMul, ops.Reduce, ops.Map, *FOLDED),
+    "EmbedLayerNormalization": (ops.Gather, ops.Slice, ops.Add, ops.Mean, ops.Map, ops.Reduce),
+    "FusedConv": (ops.Conv2d, ops.DepthwiseConv2d, ops.Add, ops.Map),
+    "FusedGemm": (ops.Dense, *FOLDED, ops.Map),
+    "FusedMatMul": (ops.Dense, ops.MatMul, ops.Map, ops.Transpose),
+    "MatMulIntegerToFloat": (ops.MatMul, ops.Map, *FOLDED),
+    "NhwcMaxPool": (ops.Map, ops.Pad, ops.Slice),
+    "SimplifiedLayerNormalization": (ops.Mean, ops.Map),
+    "SkipLayerNormalization": (ops.Add, ops.Mean, ops.Map),
+    "SkipSimplifiedLayerNormalization": (ops.Add, ops.Mean, ops.Map),
 }
 """Of ops of Microsoft's domain that stand for several of ONNX, where it is no formula of each element."""
 
 _REPLACED = ("If", "Scan")  # by what they run
 
 _CONVERSIONS: Forms = {
-    "QuantizeLinear": {Kind.INT8: (Quantize, ops.Requantize, Map), Kind.INT16: FORMULA, Kind.OTHER: FORMULA},
-    "DequantizeLinear": {Kind.INT8: (Dequantize, Map), Kind.INT16: FORMULA, Kind.OTHER: FORMULA},
+    "QuantizeLinear": {Kind.INT8: (ops.Quantize, ops.Requantize, ops.Map), Kind.INT16: FORMULA, Kind.OTHER: FORMULA},
+    "DequantizeLinear": {Kind.INT8: (ops.Dequantize, ops.Map), Kind.INT16: FORMULA, Kind.OTHER: FORMULA},
     "com.microsoft.QGemm": {Kind.FLOAT32: (ops.Dense,)},  # where its result is of real numbers
 }
 
 
-_TABLE = (Table,)
-
-_INT8: Mapping[str, Form] = {
-    "Add": (ops.Add, Table),
-    "AveragePool": (ops.AveragePool2d,),
-    "Clip": _TABLE,
-    "Concat": (ops.Concat,),
-    "Conv": (ops.Conv2d, ops.DepthwiseConv2d),
-    "ConvTranspose": (ops.TransposeConv2d,),
-    "Gemm": (ops.Dense,),
-    "GlobalAveragePool": (ops.Mean,),
-    "MatMul": (ops.Dense, MatMul, Map),
-    "MaxPool": (ops.MaxPool2d,),
-    "Mul": (ops.Mul, Table),
-    "ReduceMean": (ops.Mean,),
-    "Relu": _TABLE,
-    "Softmax": (ops.Softmax,),
-    "Sub": (ops.Sub, Table),
-}
-"""Of int8."""
-
-_INT16: Mapping[str, Form] = {
-    "AveragePool": (ops.AveragePool2d, Map),
-    "Concat": (ops.Concat, Map),
-    "Conv": (ops.Conv2d, ops.DepthwiseConv2d),
-    "ConvTranspose": (ops.TransposeConv2d,),
-    "Gemm": (ops.Dense,),
-    "GlobalAveragePool": (Map, Reduce),
-    "MatMul": (ops.Dense,),
-    "MaxPool": (ops.MaxPool2d,),
-    "ReduceMean": (Map, Reduce),
-    "Softmax": (Map, Reduce),
-}
-"""Of int16, where it is no formula of each element."""
+_TABLE = (ops.Table,)
 
 
 def forms() -> Forms:
     """What the ops become."""
     tables = {code: _TABLE for code in (*maps.CONVERTERS, "Dropout") if _is_of_one_type(code)}
-    int8 = tables | {code: _INT8[code] for code in QUANTISED}
-    int16 = {code: _INT16.get(code, FORMULA) for code in WIDE}
-    for code in MOVERS:
-        int8[code], int16[code] = (of.get(code) or form(code, Kind.OTHER) for of in (_INT8, _INT16))
-    int8 |= {code: int8.get(each.code, (In(Kind.FLOAT32, Map),)) for code, each in QLINEAR.items()}
-    quantised = ({c: {kind: form} for c, form in of.items()} for kind, of in ((Kind.INT8, int8), (Kind.INT16, int16)))
+    int8 = tables | {code: row.form for code, row in quantised.ROWS.items()}
+    int16 = {code: row.form for code, row in wide.ROWS.items()}
+    for code in quantised.MOVERS:
+        int8[code] = int16[code] = (ops.MaxPool2d,) if code == "MaxPool" else ROWS[code].form
+    int8 |= {code: int8.get(each.code, (In(Kind.FLOAT32, ops.Map),)) for code, each in QLINEAR.items()}
+    both = ({c: {kind: form} for c, form in of.items()} for kind, of in ((Kind.INT8, int8), (Kind.INT16, int16)))
     fused = {code: _MICROSOFTS.get(code.rpartition(".")[2], FORMULA) for code in FUSED}
     others = {c: {Kind.OTHER if c.endswith("MaxPool") else Kind.FLOAT32: form} for c, form in fused.items()}
     return merged(
-        plain_forms(), *quantised, others, _CONVERSIONS, {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED}
+        plain_forms(), *both, others, _CONVERSIONS, {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED}
     )
 
 

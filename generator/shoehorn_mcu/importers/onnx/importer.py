@@ -20,8 +20,8 @@ from shoehorn_mcu.importers.onnx.apart import parsed, parsed_bytes, read
 from shoehorn_mcu.importers.onnx.file import RawInput, RawModel, held
 from shoehorn_mcu.importers.onnx.in_float import Frames
 from shoehorn_mcu.importers.onnx.loops import ROUNDS_LIMIT
-from shoehorn_mcu.importers.onnx.operands import check_whole
-from shoehorn_mcu.importers.onnx.ops import OPS
+from shoehorn_mcu.importers.onnx.operands import check_attributes, check_whole
+from shoehorn_mcu.importers.onnx.ops import ENDS, OPS
 from shoehorn_mcu.importers.onnx.qdq import Quantising
 from shoehorn_mcu.importers.onnx.qlinear import REAL
 from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source, SourceOp, SourceTensor, macs_of
@@ -245,6 +245,8 @@ class _Import(Quantising):
     def _convert(self, raw: RawNode) -> None:
         """Makes the ops of one node, on integers where it is between quantised values and such an op is known."""
         check_whole(raw, self._dtype)
+        if raw.code in CONVERTERS or raw.code in ENDS:
+            check_attributes(raw)
         if raw.code == "DequantizeLinear":
             self.dequantize(raw)
         elif raw.code == "QuantizeLinear":

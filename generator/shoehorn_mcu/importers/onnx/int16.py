@@ -7,18 +7,19 @@ elements have the converters of int8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import Unsupported
+from shoehorn_mcu.importers.forms import Row, converters
 from shoehorn_mcu.importers.lowering import columns, elements, int16, maps
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.importers.onnx import quantised as int8
 from shoehorn_mcu.importers.onnx.chain import Chain, Coded, bounded
 from shoehorn_mcu.ir import Array, DType, Quant
-from shoehorn_mcu.ops.formula import Term
 
 Convert = Callable[[Chain], Value]
 
@@ -48,7 +49,6 @@ def _of_two(write: Callable[[tuple[Quant, Quant], Chain], int16.Binary]) -> Conv
     """An op of two operands by their scales."""
 
     def convert(of: Chain) -> Value:
-        of.site.known()
         a, b = (_operand(of, place) for place in (0, 1))
         made = write((a.tensor.type.quantised, b.tensor.type.quantised), of)
         return maps.of_stored(of.site, made, a, b, quant=of.target)
@@ -84,13 +84,7 @@ def _bounded(of: Chain, low: float, high: float) -> Value:
     return maps.of_stored(of.site, write, x, quant=of.target)
 
 
-def _relu(of: Chain) -> Value:
-    of.site.known()
-    return _bounded(of, 0.0, math.inf)
-
-
 def _clip(of: Chain) -> Value:
-    of.site.known()
     return _bounded(of, *elements.bounds(of.site))
 
 
@@ -98,16 +92,11 @@ def _curve(write: Callable[[Quant, Quant], int16.Unary]) -> Convert:
     """A function of one operand whose results are between -1 and 1."""
 
     def convert(of: Chain) -> Value:
-        of.site.known()
         x = of.site.value(0)
         made = maps.of_stored(of.site, write(x.tensor.type.quantised, of.target), x, quant=of.target)
         return bounded(of, made)
 
     return convert
-
-
-def _sum_of(a: Term, b: Term) -> Term:
-    return a + b
 
 
 def _mean(of: Chain, axes: tuple[int, ...] | None) -> Value:
@@ -117,17 +106,11 @@ def _mean(of: Chain, axes: tuple[int, ...] | None) -> Value:
         raise Unsupported(f"it is over axes {axes} of {x.rank} dimensions")
     count = math.prod(x.shape[axis] for axis in axes)
     ahead, behind = int16.mean(x.tensor.type.quantised, of.target, count)
-    total = columns.reduced(of.site, maps.of_stored(of.site, ahead, x), axes, _sum_of)
+    total = columns.reduced(of.site, maps.of_stored(of.site, ahead, x), axes, lambda a, b: a + b)
     return bounded(of, maps.of_stored(of.site, behind, total, quant=of.target))
 
 
-def _global_average_pool(of: Chain) -> Value:
-    of.site.known()
-    return _mean(of, tuple(range(2, of.site.value(0).rank)))
-
-
 def _reduce_mean(of: Chain) -> Value:
-    of.site.known("axes", "keepdims", "noop_with_empty_axes")
     axes = columns.axes_of(of.site, of.site.value(0).rank)
     made = _mean(of, axes)
     return made if of.site.attribute("keepdims", 1) else columns.without(of.site, made, axes or ())
@@ -138,26 +121,24 @@ def _softmax(of: Chain) -> Value:
     return bounded(of, made)
 
 
-_AS_INT8 = (
-    "AveragePool",
-    "Concat",
-    "Conv",
-    "ConvTranspose",
-    "Gemm",
-    "MatMul",
-)
-
-CONVERTERS: dict[str, Convert] = {
-    **{code: int8.CONVERTERS[code] for code in _AS_INT8},
-    "Add": _of_two(lambda operands, of: int16.summed(1, operands, of.target, of.clamp())),
-    "Clip": _clip,
-    "GlobalAveragePool": _global_average_pool,
-    "Mul": _of_two(lambda operands, of: int16.multiplied(operands, of.target, of.clamp())),
-    "ReduceMean": _reduce_mean,
-    "Relu": _relu,
-    "Sigmoid": _curve(int16.logistic),
-    "Softmax": _softmax,
-    "Sub": _of_two(lambda operands, of: int16.summed(-1, operands, of.target, of.clamp())),
-    "Tanh": _curve(int16.tanh),
+ROWS: Mapping[str, Row[Convert]] = {
+    "AveragePool": Row(int8.CONVERTERS["AveragePool"], (ops.AveragePool2d, ops.Map)),
+    "Concat": Row(int8.CONVERTERS["Concat"], (ops.Concat, ops.Map)),
+    "Conv": Row(int8.CONVERTERS["Conv"], (ops.Conv2d, ops.DepthwiseConv2d)),
+    "ConvTranspose": Row(int8.CONVERTERS["ConvTranspose"], (ops.TransposeConv2d,)),
+    "Gemm": Row(int8.CONVERTERS["Gemm"], (ops.Dense,)),
+    "MatMul": Row(int8.CONVERTERS["MatMul"], (ops.Dense,)),
+    "Add": Row(_of_two(lambda operands, of: int16.summed(1, operands, of.target, of.clamp()))),
+    "Clip": Row(_clip),
+    "GlobalAveragePool": Row(lambda of: _mean(of, tuple(range(2, of.site.value(0).rank))), (ops.Map, ops.Reduce)),
+    "Mul": Row(_of_two(lambda operands, of: int16.multiplied(operands, of.target, of.clamp()))),
+    "ReduceMean": Row(_reduce_mean, (ops.Map, ops.Reduce)),
+    "Relu": Row(lambda of: _bounded(of, 0.0, math.inf)),
+    "Sigmoid": Row(_curve(int16.logistic)),
+    "Softmax": Row(_softmax, (ops.Map, ops.Reduce)),
+    "Sub": Row(_of_two(lambda operands, of: int16.summed(-1, operands, of.target, of.clamp()))),
+    "Tanh": Row(_curve(int16.tanh)),
 }
 """Ops that compute with int16, by ONNX's name; all others are computed in float32 where they can be."""
+
+CONVERTERS = converters(ROWS)

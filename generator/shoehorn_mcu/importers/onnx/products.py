@@ -29,7 +29,6 @@ _LARGEST_PRODUCT = 255 * 255  # of int8 values less their zero points
 def gemm(of: Chain) -> Value:
     """Gemm with a constant matrix."""
     site = of.site
-    site.known("alpha", "beta", "transA", "transB")
     factor = site.attribute("alpha", 1.0)
     if factor <= 0:
         raise Unsupported(f"its factor is {factor:g}, above 0 is supported")
@@ -46,7 +45,6 @@ def gemm(of: Chain) -> Value:
 def matmul(of: Chain) -> Value:
     """MatMul, and the bias that is added to it as a third operand."""
     site = of.site
-    site.known()
     left, right = (_matrix(of, place) for place in (0, 1))
     if right is not None and right.data.ndim == 2:
         value = site.value(0)

@@ -97,7 +97,6 @@ class Quantising:
     def _quant(self, raw: RawNode, dtype: np.dtype[Any] | None, rank: int) -> Quant:
         """The quantisation of a conversion. `dtype`: of the quantised values; None: what the node itself says."""
         site = self.site(raw, {})
-        site.known("axis", "saturate", "block_size", "output_dtype", "precision")
         if site.attribute("block_size", 0):
             raise Unsupported("it has a scale per block")
         zero = site.constant(2, "zero point") if site.given(2) else None

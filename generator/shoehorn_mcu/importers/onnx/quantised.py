@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -10,29 +10,18 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
-from shoehorn_mcu.importers.lowering import columns, elements, layout, resize
+from shoehorn_mcu.importers.forms import Row, converters
+from shoehorn_mcu.importers.lowering import columns, elements, layout
 from shoehorn_mcu.importers.lowering.linear import geometry, grouping, pair
+from shoehorn_mcu.importers.lowering.ops import CONVERTERS as PLAIN
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.importers.lowering.transposed import transposed_pads
 from shoehorn_mcu.importers.lowering.windows import pool
 from shoehorn_mcu.importers.onnx import products
 from shoehorn_mcu.importers.onnx.chain import Chain, Coded, bias, bounded, ordered_weights, scaled, symmetric
 from shoehorn_mcu.ir import DType
-from shoehorn_mcu.ops import (
-    Add,
-    AveragePool2d,
-    Conv2d,
-    DepthwiseConv2d,
-    MaxPool2d,
-    Mean,
-    Mul,
-    Padding,
-    Softmax,
-    Sub,
-    Table,
-    TransposeConv2d,
-)
 from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
 
 Reals = NDArray[np.float32]
@@ -48,7 +37,7 @@ def conv(of: Chain) -> Value:
     data = weights.data.reshape(*weights.data.shape[:2], -1, weights.data.shape[-1])
     weights = replace(weights, data=data)
     alone = grouping(site, data.shape, x.type.shape[3])
-    op = DepthwiseConv2d if alone else Conv2d
+    op = ops.DepthwiseConv2d if alone else ops.Conv2d
     made = site.emit(
         op,
         x,
@@ -64,7 +53,6 @@ def conv(of: Chain) -> Value:
 def conv_transpose(of: Chain) -> Value:
     """ConvTranspose of an image or a sequence, of all channels with all, without dilation."""
     site, weights = of.site, symmetric(of.constant(1, "weights"))
-    site.known("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
     value = site.value(0)
     if weights.data.ndim != value.rank:
         raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
@@ -80,26 +68,25 @@ def conv_transpose(of: Chain) -> Value:
     height, width = (s * (n - 1) + k - first - last for n, k, s, first, last in cut)
     outputs = weights.data.shape[1]
     made = site.emit(
-        TransposeConv2d,
+        ops.TransposeConv2d,
         x,
         ordered_weights(site, weights, (1, 2, 3, 0), 0),
         bias(of, 2, outputs, x, weights),
         quant=of.target,
         output_shape=(x.type.shape[0], height, width, outputs),
         stride=strides,
-        padding=Padding(before[0], 0, before[1], 0),
+        padding=ops.Padding(before[0], 0, before[1], 0),
         clamp=of.clamp(),
     )
     return site.imaged(made, value.rank)
 
 
-def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
+def binary(op: type[ops.Add] | type[ops.Mul] | type[ops.Sub]) -> Callable[[Chain], Value]:
     """Add, Mul or Sub of two values; with a constant number it is a table of 256 results, in float32 as ONNX's."""
-    write = {Add: np.add, Mul: np.multiply, Sub: np.subtract}[op]
+    write = {ops.Add: np.add, ops.Mul: np.multiply, ops.Sub: np.subtract}[op]
 
     def convert(of: Chain) -> Value:
         site = of.site
-        site.known()
         ranks = _rank(of, 0), _rank(of, 1)
         a_number, b_number = (_number(of, place) if of.dtype is DType.INT8 else None for place in (0, 1))
         if b_number is not None and ranks[0] >= ranks[1]:
@@ -145,28 +132,25 @@ def _operand(of: Chain, place: int, rank: int) -> Value:
 
 def global_average_pool(of: Chain) -> Value:
     """GlobalAveragePool of images or sequences."""
-    of.site.known()
     value = of.site.value(0)
-    made = of.site.emit(Mean, of.site.image(value), quant=of.target, axes=(1, 2), keep_dims=True)
+    made = of.site.emit(ops.Mean, of.site.image(value), quant=of.target, axes=(1, 2), keep_dims=True)
     return bounded(of, of.site.imaged(made, value.rank))
 
 
 def mean(of: Chain) -> Value:
     """ReduceMean; kernels have no bounds for it."""
     site = of.site
-    site.known("axes", "keepdims", "noop_with_empty_axes")
     x = site.value(0)
     axes = columns.axes_of(site, x.rank)
     if not axes or not 0 < x.rank <= 4:
         raise Unsupported(f"it is over axes {axes} of {x.rank} dimensions")
     inside = tuple(sorted(x.order.index(axis) for axis in axes))
-    y = Value(site.emit(Mean, x.tensor, quant=of.target, axes=inside, keep_dims=True), x.order)
+    y = Value(site.emit(ops.Mean, x.tensor, quant=of.target, axes=inside, keep_dims=True), x.order)
     return bounded(of, y if site.attribute("keepdims", 1) else columns.without(site, y, axes))
 
 
 def clip(of: Chain) -> Value:
     """Clip of such a value."""
-    of.site.known()
     low, high = map(np.float32, elements.bounds(of.site))
     return _table(of, lambda x: np.clip(x, low, high))
 
@@ -179,7 +163,7 @@ def _table(of: Chain, compute: Callable[[Reals], Reals], place: int = 0) -> Valu
     inside = np.clip(real, np.float32(of.low), np.float32(of.high))
     codes = np.rint(inside / np.float32(target.scale)).astype(np.int64) + target.zero_point
     values = tuple(int(code) for code in np.clip(codes, -128, 127))
-    return Value(of.site.emit(Table, x.tensor, quant=target, values=values), x.order)
+    return Value(of.site.emit(ops.Table, x.tensor, quant=target, values=values), x.order)
 
 
 def keeping(convert: Callable[[Site], Value]) -> Callable[[Chain], Value]:
@@ -209,7 +193,6 @@ def _constant_in(of: Chain, coded: Coded) -> Value:
 
 def relu(of: Chain) -> Value:
     """Relu of a value that other ops read too or that was rounded before."""
-    of.site.known()
     return _table(of, lambda x: np.maximum(x, np.float32(0)))
 
 
@@ -217,7 +200,7 @@ def softmax(of: Chain) -> Value:
     """Softmax with the result's quantisation that the kernels have."""
     if of.target != SOFTMAX_QUANT:
         raise Unsupported("its result has another quantisation than scale 1/256 with the least zero point")
-    return bounded(of, elements.softmax(of.site, lambda x: of.site.emit(Softmax, x, quant=of.target, beta=1.0)))
+    return bounded(of, elements.softmax(of.site, lambda x: of.site.emit(ops.Softmax, x, quant=of.target, beta=1.0)))
 
 
 def average_pool(of: Chain) -> Value:
@@ -225,45 +208,35 @@ def average_pool(of: Chain) -> Value:
     ratio = of.site.value(0).tensor.type.quantised.scale / of.target.scale
     if ratio > _COARSER:
         raise Unsupported(f"its operand's scale is {ratio:.3g} times its result's, up to {_COARSER} is supported")
-    return keeping(pool(AveragePool2d))(of)
+    return keeping(pool(ops.AveragePool2d))(of)
 
 
 _COARSER = 2
 
-CONVERTERS: dict[str, Callable[[Chain], Value]] = {
-    "Add": binary(Add),
-    "AveragePool": average_pool,
-    "Clip": clip,
-    "Concat": concat,
-    "Conv": conv,
-    "ConvTranspose": conv_transpose,
-    "Gemm": products.gemm,
-    "GlobalAveragePool": global_average_pool,
-    "MatMul": products.matmul,
-    "Mul": binary(Mul),
-    "ReduceMean": mean,
-    "Relu": relu,
-    "Softmax": softmax,
-    "Sub": binary(Sub),
+ROWS: Mapping[str, Row[Callable[[Chain], Value]]] = {
+    "Add": Row(binary(ops.Add), (ops.Add, ops.Table)),
+    "AveragePool": Row(average_pool, (ops.AveragePool2d,)),
+    "Clip": Row(clip, (ops.Table,)),
+    "Concat": Row(concat, (ops.Concat,)),
+    "Conv": Row(conv, (ops.Conv2d, ops.DepthwiseConv2d)),
+    "ConvTranspose": Row(conv_transpose, (ops.TransposeConv2d,)),
+    "Gemm": Row(products.gemm, (ops.Dense,)),
+    "GlobalAveragePool": Row(global_average_pool, (ops.Mean,)),
+    "MatMul": Row(products.matmul, (ops.Dense, ops.MatMul, ops.Map)),
+    "Mul": Row(binary(ops.Mul), (ops.Mul, ops.Table)),
+    "ReduceMean": Row(mean, (ops.Mean,)),
+    "Relu": Row(relu, (ops.Table,)),
+    "Softmax": Row(softmax, (ops.Softmax,)),
+    "Sub": Row(binary(ops.Sub), (ops.Sub, ops.Table)),
 }
 """Ops that compute with int8, by ONNX's name; all others are computed in float32 where they can be."""
 
-MOVERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
-    "DepthToSpace": layout.depth_to_space,
-    "Expand": layout.expand,
-    "Flatten": layout.flatten,
-    "Gather": columns.gather,
-    "Identity": elements.same,
-    "MaxPool": pool(MaxPool2d),
-    "Pad": layout.pad,
-    "Reshape": layout.reshape,
-    "Resize": resize.resize,
-    "Slice": layout.slice_,
-    "SpaceToDepth": layout.space_to_depth,
-    "Split": layout.split,
-    "Squeeze": layout.squeeze,
-    "Tile": layout.tile,
-    "Transpose": layout.transpose,
-    "Unsqueeze": layout.unsqueeze,
-}
+CONVERTERS = converters(ROWS)
+
+_MOVES = (
+    *("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Resize", "Slice"),
+    *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+)
+
+MOVERS: Mapping[str, columns.Convert] = {**{code: PLAIN[code] for code in _MOVES}, "MaxPool": pool(ops.MaxPool2d)}
 """Ops that only move or choose elements of their first operand, which keep their quantisation."""

@@ -12,7 +12,7 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.movers import padded, shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Value, as_image, as_plain
-from shoehorn_mcu.importers.tflite.by_onnx import Convert, named, through
+from shoehorn_mcu.importers.tflite.by_onnx import Convert, through
 from shoehorn_mcu.importers.tflite.site import Site
 
 
@@ -24,7 +24,7 @@ def blocks(code: str) -> Convert:
         if x.rank != 4:
             raise Unsupported(f"its input has {x.rank} dimensions, 4 are needed")
         there = replace(there, values={name: as_image(x.tensor)})
-        found = through(there, code, (name,), {"blocksize": int(named(site)["block_size"])})
+        found = through(there, code, (name,), {"blocksize": site.options.block_size})
         assert isinstance(found, Value)
         return as_plain(there.ordered(found, onnx.NHWC))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
-from shoehorn_mcu.importers.tflite.options import ConcatOptions, IfOptions, Options, WhileOptions
+from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.ir import Array
 
 MOST_OPS = 1 << 16
@@ -98,12 +98,12 @@ class _Once:
 
     def _branch(self, index: int, op: RawOp) -> None:
         """The ops of the branch that is taken."""
-        if not isinstance(op.options, IfOptions) or not op.inputs or not 0 <= op.inputs[0] < len(self.tensors):
+        if not op.inputs or not 0 <= op.inputs[0] < len(self.tensors):
             raise ImportFault(f"op {index} IF has no condition; convert it again")
         condition = self.tensors[op.inputs[0]].data
         if condition is None:
             raise Unsupported(f"op {index} IF has a condition that is computed, it must be constant")
-        number = op.options.then if any(condition) else op.options.other
+        number = op.options.subgraphs[0 if any(condition) else 1]
         branch = self._subgraph(index, op, number, len(op.inputs) - 1, len(op.outputs))
         self._copy(number, branch, op.inputs[1:], op.outputs, {})
 
@@ -120,20 +120,20 @@ class _Once:
 
     def _loop(self, index: int, op: RawOp) -> None:
         """The ops of all rounds, one after the other. What counts the rounds is known and becomes constants."""
-        count, options = len(op.inputs), op.options
-        if not isinstance(options, WhileOptions) or len(op.outputs) != count:
+        count = len(op.inputs)
+        if len(op.outputs) != count:
             raise ImportFault(f"op {index} WHILE has {count} inputs and {len(op.outputs)} outputs; convert it again")
         if not all(0 <= i < len(self.tensors) for i in op.inputs):
             raise ImportFault(f"op {index} WHILE lacks an operand; convert it again")
-        condition = self._subgraph(index, op, options.condition, count, 1)
-        body = self._subgraph(index, op, options.body, count, count)
+        first, second = op.options.subgraphs
+        condition, body = self._subgraph(index, op, first, count, 1), self._subgraph(index, op, second, count, count)
         rounds = self._rounds(index, op.inputs, condition, body)
         self.unrolled += len(rounds) * max(1, len(body.ops))
         values: Sequence[int] = op.inputs
         for number, known in enumerate(rounds, 1):
             self._fits(index, values, body)
             last = number == len(rounds)
-            values = self._copy(options.body, body, values, op.outputs if last else (None,) * count, known)
+            values = self._copy(second, body, values, op.outputs if last else (None,) * count, known)
         if not rounds:
             self.same |= dict(zip(op.outputs, values, strict=True))
         for value in values:
@@ -214,10 +214,10 @@ class _Once:
             return False
         if op.code == "SLICE" and len(op.inputs) == 3:
             pieces = self._taken(op.inputs[0], known[1], known[2])
-        elif op.code == "CONCATENATION" and isinstance(op.options, ConcatOptions):
+        elif op.code == "CONCATENATION":
             ranks = {len(self.tensors[i].shape) for i in op.inputs}
             alike = len({(self.tensors[i].scales, self.tensors[i].zero_points) for i in op.inputs}) == 1
-            plain = op.options == ConcatOptions(0) or (ranks == {1} and op.options == ConcatOptions(-1))
+            plain = op.options == Options() or (ranks == {1} and op.options == Options(axis=-1))
             waits = any(i in self.lists for i in op.inputs) and plain and alike
             pieces = [piece for i in op.inputs for piece in self._pieces(i)] if waits else None
         else:
@@ -270,7 +270,7 @@ class _Once:
         if len(parts) == 1:
             self.ops.append(RawOp("RESHAPE", "", (parts[0],), (place,), Options()))
         else:
-            self.ops.append(RawOp("CONCATENATION", "", tuple(parts), (place,), ConcatOptions(0)))
+            self.ops.append(RawOp("CONCATENATION", "", tuple(parts), (place,), Options()))
 
     def _numbers(self, numbers: tuple[int, ...]) -> int:
         """A constant list of integers."""
@@ -315,8 +315,7 @@ def _evaluated(graph: RawModel, inputs: Sequence[Array | None]) -> Known:
 
 def _joined(op: RawOp) -> Callable[..., Any] | None:
     """CONCATENATION of integers."""
-    options = op.options
-    return (lambda *parts: np.concatenate(parts, options.axis)) if isinstance(options, ConcatOptions) else None
+    return lambda *parts: np.concatenate(parts, op.options.axis)
 
 
 def _results(graph: RawModel, known: Known) -> list[Array | None]:

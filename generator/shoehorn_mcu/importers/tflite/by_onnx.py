@@ -11,7 +11,6 @@ from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.node import RawNode
 from shoehorn_mcu.importers.lowering.ops import CONVERTERS as ONNX
 from shoehorn_mcu.importers.lowering.site import Value, as_plain, renamed
-from shoehorn_mcu.importers.tflite.options import NamedOptions
 from shoehorn_mcu.importers.tflite.site import Part, Site
 from shoehorn_mcu.ir import Array, State
 from shoehorn_mcu.ops import Relabel
@@ -88,8 +87,3 @@ def formula(write: Callable[..., Term]) -> Convert:
 def values(there: onnx.Site) -> list[Value]:
     """All operands."""
     return [there.value(i) for i in range(len(there.node.inputs))]
-
-
-def named(site: Site) -> NamedOptions:
-    """The options of an op whose options are known by their names."""
-    return site.want(NamedOptions)

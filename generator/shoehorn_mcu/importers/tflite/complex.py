@@ -20,10 +20,10 @@ from shoehorn_mcu.importers.lowering.linear import dense
 from shoehorn_mcu.importers.lowering.movers import joined, padded, shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
-from shoehorn_mcu.importers.tflite.options import ReshapeOptions
+from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Site
-from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import Tensor
+from shoehorn_mcu.ops.laws import quoted
 
 Reals = NDArray[np.float64]
 Pair = tuple[Tensor, Tensor]
@@ -86,7 +86,7 @@ def _separate(index: int, op: RawOp, pairs: Mapping[int, tuple[int, int]]) -> li
         return [replace(op, inputs=pairs[op.inputs[0]])]
     if op.code in PARTS and len(op.inputs) == 1 and op.inputs[0] in pairs:
         read = pairs[op.inputs[0]][PARTS[op.code]]
-        return [replace(op, code="RESHAPE", inputs=(read,), options=ReshapeOptions())]
+        return [replace(op, code="RESHAPE", inputs=(read,), options=Options())]
     if op.code not in ON_BOTH:
         raise Unsupported(f"op {index} {op.code} is on complex numbers")
     both = []

@@ -13,7 +13,7 @@ from shoehorn_mcu.importers.lowering.movers import joined, shaped, sliced
 from shoehorn_mcu.importers.lowering.ops import CONVERTERS as ONNX
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite.by_onnx import converter, with_constants
-from shoehorn_mcu.importers.tflite.options import NamedOptions
+from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Site
 from shoehorn_mcu.ir import DType, Tensor
 from shoehorn_mcu.ops import Gather, Suppress
@@ -28,7 +28,7 @@ def _post_process(site: Site, there: onnx.Site) -> tuple[Value, ...]:
 
     Results: boxes (1, D, 4), classes (1, D), scores (1, D) and their number. Where fewer boxes stay, the rest is 0.
     """
-    options = site.want(NamedOptions)
+    options = site.options
     encoded, scores = (there.plain(there.value(place)) for place in (0, 1))
     if len(site.outputs) != 4 or len(encoded.type.shape) != 3 or len(scores.type.shape) != 3:
         raise ImportFault(f"it reads {encoded.type} and {scores.type}; convert it again")
@@ -53,7 +53,7 @@ def _post_process(site: Site, there: onnx.Site) -> tuple[Value, ...]:
     return _fast(options, there, boxes, own)
 
 
-def _decoded(options: NamedOptions, there: onnx.Site, encoded: Tensor, anchors: np.ndarray) -> Tensor:
+def _decoded(options: Options, there: onnx.Site, encoded: Tensor, anchors: np.ndarray) -> Tensor:
     """Boxes (N, 4) as low y, low x, high y, high x."""
     scales = np.array([[options[f"{side}_scale"] for side in "yxhw"]])
     if not scales.all():
@@ -81,7 +81,7 @@ def _decoded(options: NamedOptions, there: onnx.Site, encoded: Tensor, anchors: 
     return joined(there, [low.tensor, high.tensor], 1)
 
 
-def _suppressed(options: NamedOptions, there: onnx.Site, boxes: Tensor, scores: Tensor, count: int) -> Tensor:
+def _suppressed(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor, count: int) -> Tensor:
     """The places of the boxes that stay, for each row of scores (K, N): (K, count)."""
     classes, number = scores.type.shape
     found = there.emit(
@@ -123,7 +123,7 @@ def _best(there: onnx.Site, x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return there.plain(values), there.plain(maps.cast(there, places, DType.INT32))
 
 
-def _fast(options: NamedOptions, there: onnx.Site, boxes: Tensor, scores: Tensor) -> tuple[Value, ...]:
+def _fast(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor) -> tuple[Value, ...]:
     """By the best class of each box; a box that stays is given with its best classes."""
     asked, most = int(options["max_classes_per_detection"]), int(options["max_detections"])
     each = min(asked, scores.type.shape[1])
@@ -149,7 +149,7 @@ def len_of(x: Tensor) -> int:
     return x.type.shape[0]
 
 
-def _regular(options: NamedOptions, there: onnx.Site, boxes: Tensor, scores: Tensor) -> tuple[Value, ...]:
+def _regular(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor) -> tuple[Value, ...]:
     """Class by class; of the boxes that stay, those with the highest scores, of equal ones that of the first class."""
     most = int(options["max_detections"])
     count = min(int(options["detections_per_class"]), most)

@@ -14,7 +14,7 @@ from typing import Any
 
 from shoehorn_mcu.importers.declared import Declared
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.tflite.options import CUSTOM, READERS, Options, custom_options
+from shoehorn_mcu.importers.tflite.options import CUSTOM, TABLES, Options, custom_options
 
 _DAMAGE = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowError, AssertionError)
 """What the schema package raises on offsets, lengths and enum values that make no sense."""
@@ -208,15 +208,14 @@ class _Reader:
         """The options of an op, if we read any; the schema's defaults if the table is absent."""
         if code == "CUSTOM" and custom in CUSTOM:
             return custom_options(custom, bytes(self._vector(table, "CustomOptions", 1)))
-        if code not in READERS:
+        if code not in TABLES:
             return Options()
-        name, absent, reader = READERS[code]
         found = self._option_tables.get(table.BuiltinOptionsType(), "unknown options")
         union = table.BuiltinOptions()
         if found == "NONE" or union is None:
-            return absent
-        if found != name:
+            return Options()
+        if found != TABLES[code].title:
             raise ValueError(f"{code} with {found}")
-        options = getattr(self._schema, name)()
+        options = getattr(self._schema, found)()
         options.Init(union.Bytes, union.Pos)
-        return reader(options)
+        return TABLES[code].read(options)

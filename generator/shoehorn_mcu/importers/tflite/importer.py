@@ -20,11 +20,12 @@ from shoehorn_mcu.importers.tflite.ops import CONVERTERS, CUSTOM, KNOWN, OPS
 from shoehorn_mcu.importers.tflite.ranks import narrowed
 from shoehorn_mcu.importers.tflite.shapes import with_shapes
 from shoehorn_mcu.importers.tflite.site import Part, Site
-from shoehorn_mcu.importers.tflite.tensors import convert, quoted, resized, unique_names, wide_quant
+from shoehorn_mcu.importers.tflite.tensors import convert, resized, unique_names, wide_quant
 from shoehorn_mcu.importers.tflite.uint8 import with_int8
 from shoehorn_mcu.importers.tflite.variables import RawState, without_variables
 from shoehorn_mcu.ir import Array, Graph, GraphError, Node, Op, OpFault, Quant, State, Tensor, verify
 from shoehorn_mcu.ops import Requantize
+from shoehorn_mcu.ops.laws import quoted
 
 FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer have 32 bits; also limits the memory used
 

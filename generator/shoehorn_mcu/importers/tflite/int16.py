@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.lowering import int16, maps
@@ -15,10 +16,10 @@ from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite import by_onnx, real
-from shoehorn_mcu.importers.tflite.options import ActivationOptions, FactorOptions
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, one_scale, quant_of, stored
 from shoehorn_mcu.ir import DType, Quant, Tensor
 from shoehorn_mcu.ops import Softmax
+from shoehorn_mcu.ops.clamp import Bounds
 
 
 def applies(site: Site) -> bool:
@@ -60,21 +61,15 @@ def _operands(site: Site) -> tuple[Quant, Quant]:
     return quant_of(site.input(0, "operand")), quant_of(site.input(1, "operand"))
 
 
-def added(sign: int) -> Callable[[Site], Part]:
-    """ADD and SUB."""
+def _double(write: Callable[[tuple[Quant, Quant], Quant, Bounds], int16.Binary]) -> Callable[[Site], Part]:
+    """A converter of an op of two operands with a fused activation, by the scales of operands and result."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
-        bounds = clamp(site.want(ActivationOptions).activation, site.output)
-        write = int16.summed(sign, _operands(site), quant_of(site.output), bounds)
-        return maps.of_stored(there, write, there.value(0), there.value(1))
+        bounds = clamp(site.options.activation, site.output)
+        made = write(_operands(site), quant_of(site.output), bounds)
+        return maps.of_stored(there, made, there.value(0), there.value(1))
 
     return converter(convert)
-
-
-def _multiplied(site: Site, there: onnx.Site) -> Value:
-    bounds = clamp(site.want(ActivationOptions).activation, site.output)
-    write = int16.multiplied(_operands(site), quant_of(site.output), bounds)
-    return maps.of_stored(there, write, there.value(0), there.value(1))
 
 
 def _relu6(site: Site, there: onnx.Site) -> Value:
@@ -110,7 +105,7 @@ def _mean(site: Site, there: onnx.Site) -> Value:
 
 
 def _softmax(site: Site, there: onnx.Site) -> Value:
-    x, beta = site.input(0, "input"), site.want(FactorOptions).factor
+    x, beta = site.input(0, "input"), site.options.factor
     if x.type.dtype is DType.INT8:
         op = Softmax(name=site.name, inputs=(x.name,), output=site.output.name, beta=beta)
         return as_plain(int16.softmax_of_int8(there, x, _scale(site, site.output), op))
@@ -118,15 +113,15 @@ def _softmax(site: Site, there: onnx.Site) -> Value:
 
 
 def _leaky_relu(site: Site, there: onnx.Site) -> Value:
-    alpha = site.want(FactorOptions).factor
+    alpha = site.options.factor
     write = int16.leaky_relu(quant_of(site.input(0, "input")), quant_of(site.output), alpha)
     return maps.of_stored(there, write, there.value(0))
 
 
 CONVERTERS: dict[str, Callable[[Site], Part]] = {
-    "ADD": added(1),
-    "SUB": added(-1),
-    "MUL": converter(_multiplied),
+    "ADD": _double(partial(int16.summed, 1)),
+    "SUB": _double(partial(int16.summed, -1)),
+    "MUL": _double(int16.multiplied),
     "RELU": _unary(lambda of, to: int16.bounded(of, to, 0)),
     "RELU6": converter(_relu6),
     "LOGISTIC": _unary(int16.logistic),

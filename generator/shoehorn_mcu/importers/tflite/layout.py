@@ -9,18 +9,11 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT, axis_of
-from shoehorn_mcu.importers.tflite.options import (
-    ConcatOptions,
-    ReduceOptions,
-    ReshapeOptions,
-    SplitOptions,
-    SqueezeOptions,
-    StridedSliceOptions,
-)
+from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Part, Site, plain
-from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Quant, Tensor
 from shoehorn_mcu.ops import Clamp, Concat, MaxPool2d, Pad, Reshape, Slice, Table, Transpose
+from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.unary import round_away
 
 
@@ -34,7 +27,7 @@ def _moved(site: Site, place: int = 0) -> Tensor:
 
 def reshape(site: Site) -> Part:
     """RESHAPE to the shape that an operand, the options or else the output has; one size may be -1, the rest."""
-    x, options = _moved(site), site.want(ReshapeOptions)
+    x, options = _moved(site), site.options
     given = site.optional(1)
     if given is not None and given.data is not None:
         shape = site.integers(1, "shape")
@@ -55,7 +48,7 @@ def reshape(site: Site) -> Part:
 def squeeze(site: Site) -> Part:
     """SQUEEZE: without these dimensions of size 1, or without any of that size."""
     x, shape = _moved(site), site.input(0, "input").type.shape
-    axes = {axis_of(a, len(shape)) for a in site.want(SqueezeOptions).axes}
+    axes = {axis_of(a, len(shape)) for a in site.options.axes}
     axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
     return _viewed(site, x, tuple(size for axis, size in enumerate(shape) if axis not in axes))
 
@@ -70,7 +63,7 @@ def expand_dims(site: Site) -> Part:
 
 
 def _viewed(site: Site, x: Tensor, shape: tuple[int, ...]) -> Part:
-    return Part((Reshape(name=site.name, inputs=(x.name,), output=site.output.name, shape=shape),))
+    return site.part(Reshape, x, shape=shape)
 
 
 def transpose(site: Site) -> Part:
@@ -80,12 +73,12 @@ def transpose(site: Site) -> Part:
     axes = tuple(axis_of(a, rank) for a in perm)
     if sorted(axes) != list(range(rank)):
         raise ImportFault(f"{perm} is no permutation of {rank} dimensions; convert it again")
-    return Part((Transpose(name=site.name, inputs=(x.name,), output=site.output.name, perm=axes),))
+    return site.part(Transpose, x, perm=axes)
 
 
 def concatenation(site: Site) -> Part:
     """CONCATENATION of at least one input, all of one quantisation but where the options say otherwise."""
-    options = site.want(ConcatOptions)
+    options = site.options
     plain(options.activation)
     inputs = [_moved(site, place) for place in range(len(site.inputs))]
     axis = axis_of(options.axis, len(inputs[0].type.shape))
@@ -97,9 +90,8 @@ def concatenation(site: Site) -> Part:
                 inputs[number] = y = Tensor(next(site.fresh), replace(x.type, quant=site.output.type.quant), held)
                 made.append(y)
                 if held is None:
-                    tables.append(Table(name=f"{site.name}_{number}", inputs=(x.name,), output=y.name, values=values))
-    op = Concat(name=site.name, inputs=tuple(x.name for x in inputs), output=site.output.name, axis=axis)
-    return Part((*tables, op), tuple(made))
+                    tables.append(site.op(Table, x, output=y, suffix=f"_{number}", values=values))
+    return Part((*tables, site.op(Concat, *inputs, axis=axis)), tuple(made))
 
 
 def _rescaled(of: Quant, to: Quant) -> tuple[int, ...] | None:
@@ -130,15 +122,7 @@ def pad(site: Site) -> Part:
         if given.data is None or given.data.size != 1:
             raise Unsupported(f"its value {quoted(given.name)} is not one constant")
         value = int(given.data.reshape(-1)[0])
-    op = Pad(
-        name=site.name,
-        inputs=(x.name,),
-        output=site.output.name,
-        before=amounts[::2],
-        after=amounts[1::2],
-        value=value,
-    )
-    return Part((op,))
+    return site.part(Pad, x, before=amounts[::2], after=amounts[1::2], value=value)
 
 
 def split(site: Site) -> Part:
@@ -148,7 +132,7 @@ def split(site: Site) -> Part:
     if len(axes) != 1:
         raise ImportFault(f"its axis is {axes}, not one number; convert it again")
     axis = axis_of(axes[0], len(shape))
-    if site.want(SplitOptions).parts != count or shape[axis] % count:
+    if site.options.parts != count or shape[axis] % count:
         raise ImportFault(f"{count} outputs do not divide axis {axis} of {x.type}; convert it again")
     part = shape[axis] // count
     return Part(tuple(_cut(site, x, i, axis, i * part, part) for i in range(count)))
@@ -167,17 +151,12 @@ def split_v(site: Site) -> Part:
     return Part(tuple(_cut(site, x, i, axis, sum(whole[:i]), size) for i, size in enumerate(whole)))
 
 
-def _cut(site: Site, x: Tensor, i: int, axis: int, begin: int, size: int) -> Slice:
+def _cut(site: Site, x: Tensor, i: int, axis: int, begin: int, size: int) -> Op:
     """Output i: `size` elements along one axis."""
-    rank = len(x.type.shape)
-    return Slice(
-        name=f"{site.name}_{i}",
-        inputs=(x.name,),
-        output=site.outputs[i].name,
-        begin=tuple(begin if d == axis else 0 for d in range(rank)),
-        size=tuple(size if d == axis else x.type.shape[d] for d in range(rank)),
-        step=(1,) * rank,
-    )
+    first = tuple(begin if d == axis else 0 for d in range(len(x.type.shape)))
+    sizes = tuple(size if d == axis else whole for d, whole in enumerate(x.type.shape))
+    step = (1,) * len(first)
+    return site.op(Slice, x, output=site.outputs[i], suffix=f"_{i}", begin=first, size=sizes, step=step)
 
 
 def tile(site: Site) -> Part:
@@ -225,7 +204,7 @@ def reduce_max(site: Site) -> Part:
         pooled = (images, 1, 1, behind)
     bounds = Clamp(*x.type.dtype.limits) if x.type.quant is not None else Clamp()
     chain.add(pooled, MaxPool2d, kernel=kernel, stride=kernel, clamp=bounds)
-    kept = [1] if site.want(ReduceOptions).keep_dims else []
+    kept = [1] if site.options.keep_dims else []
     return chain.part(tuple(n for d, size in enumerate(shape) for n in (kept if d in axes else [size])))
 
 
@@ -245,9 +224,8 @@ class _Chain:
     def add(self, shape: tuple[int, ...], kind: type[Op], times: int = 1, /, **attributes: object) -> None:
         """Appends an op that reads the last tensor `times` times."""
         made = Tensor(next(self._site.fresh), replace(self._x.type, shape=shape))
-        names = (self._x.name,) * times
-        name = f"{self._site.name}_{len(self._ops)}"
-        self._ops.append(kind(name=name, inputs=names, output=made.name, **attributes))
+        reads, suffix = [self._x] * times, f"_{len(self._ops)}"
+        self._ops.append(self._site.op(kind, *reads, output=made, suffix=suffix, **attributes))
         self._made.append(made)
         self._x = made
 
@@ -270,20 +248,12 @@ def slice_(site: Site) -> Part:
         raise ImportFault(f"begin {begin} and size {size} select nothing of {x.type}; convert it again")
     if any(b < 0 or s < 0 or b + s > d for d, b, s in zip(shape, begin, sizes, strict=True)):
         raise ImportFault(f"begin {begin} and size {size} leave {x.type}; convert it again")
-    op = Slice(
-        name=site.name,
-        inputs=(x.name,),
-        output=site.output.name,
-        begin=begin,
-        size=sizes,
-        step=(1,) * len(shape),
-    )
-    return Part((op,))
+    return site.part(Slice, x, begin=begin, size=sizes, step=(1,) * len(shape))
 
 
 def strided_slice(site: Site) -> Part:
     """STRIDED_SLICE: a Slice, then a Reshape where axes are shrunk or new ones made."""
-    x, options = _moved(site), site.want(StridedSliceOptions)
+    x, options = _moved(site), site.options
     if options.offset:
         raise Unsupported("its end counts from its begin")
     bounds = [site.integers(i, role) for i, role in ((1, "begin"), (2, "end"), (3, "strides"))]
@@ -292,22 +262,15 @@ def strided_slice(site: Site) -> Part:
     ranges, shape = _ranges(x.type.shape, list(zip(*bounds, strict=True)), options)
     size = tuple(len(r) for r in ranges)
     cut = site.output if shape == size else Tensor(next(site.fresh), replace(x.type, shape=size))
-    taken = Slice(
-        name=site.name,
-        inputs=(x.name,),
-        output=cut.name,
-        begin=tuple(r.start for r in ranges),
-        size=size,
-        step=tuple(r.step for r in ranges),
-    )
+    begin, step = tuple(r.start for r in ranges), tuple(r.step for r in ranges)
+    taken = site.op(Slice, x, output=cut, begin=begin, size=size, step=step)
     if cut is site.output:
         return Part((taken,))
-    shaped = Reshape(name=f"{site.name}_shape", inputs=(cut.name,), output=site.output.name, shape=shape)
-    return Part((taken, shaped), (cut,))
+    return Part((taken, site.op(Reshape, cut, suffix="_shape", shape=shape)), (cut,))
 
 
 def _ranges(
-    shape: tuple[int, ...], places: list[tuple[int, ...]], options: StridedSliceOptions
+    shape: tuple[int, ...], places: list[tuple[int, ...]], options: Options
 ) -> tuple[list[range], tuple[int, ...]]:
     """The selected indices of each input dimension, and the output's shape.
 
@@ -335,7 +298,7 @@ def _ranges(
     return [*ranges, *(range(d) for d in rest)], (*kept, *rest)
 
 
-def _range(size: int, i: int, place: tuple[int, ...], options: StridedSliceOptions) -> range:
+def _range(size: int, i: int, place: tuple[int, ...], options: Options) -> range:
     """The indices that entry i selects of a dimension: as Python's slices, but a masked bound is open."""
     begin, end, step = place
     if step == 0:

@@ -9,11 +9,11 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import same_padding
-from shoehorn_mcu.importers.tflite.options import DenseOptions, Scheme, WindowOptions
-from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, positive, ranked
-from shoehorn_mcu.importers.tflite.tensors import quoted
-from shoehorn_mcu.ir import DType, Op, Tensor, TensorType
+from shoehorn_mcu.importers.tflite.options import Scheme
+from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, positive, ranked, real_numbers
+from shoehorn_mcu.ir import DType, Tensor, TensorType
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
+from shoehorn_mcu.ops.laws import quoted
 
 
 def padding(
@@ -40,26 +40,19 @@ def image(x: TensorType) -> TensorType:
 
 def conv_2d(site: Site) -> Part:
     """CONV_2D; the schema's weights are OHWI, as ours."""
-    options, x, (w, held) = site.want(WindowOptions), site.input(0, "input"), _weights(site)
+    options, x, (w, held) = site.options, site.input(0, "input"), _weights(site)
     ranked(w, 4)
     b, made = _bias(site, 2, w, w.type.shape[0])
     stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
     size, kernel = image(x.type).shape[1:3], positive(w.type.shape[1:3], "kernel")
-    op = Conv2d(
-        name=site.name,
-        inputs=(x.name, w.name, b.name),
-        output=site.output.name,
-        stride=(stride[0], stride[1]),
-        dilation=(dilation[0], dilation[1]),
-        padding=padding(options.scheme, size, kernel, stride, dilation),
-        clamp=clamp(options.activation, site.output),
-    )
+    around, bounds = padding(options.scheme, size, kernel, stride, dilation), clamp(options.activation, site.output)
+    op = site.op(Conv2d, x, w, b, stride=stride, dilation=dilation, padding=around, clamp=bounds)
     return Part((op,), (*held, *made))
 
 
 def depthwise_conv_2d(site: Site) -> Part:
     """DEPTHWISE_CONV_2D; weights are 1HW(C * multiplier), as ours."""
-    options, x, (w, held) = site.want(WindowOptions), site.input(0, "input"), _weights(site)
+    options, x, (w, held) = site.options, site.input(0, "input"), _weights(site)
     ranked(w, 4)
     channels, outputs = image(x.type).shape[3], w.type.shape[3]
     if channels * options.multiplier != outputs:
@@ -69,21 +62,15 @@ def depthwise_conv_2d(site: Site) -> Part:
     b, made = _bias(site, 2, w, outputs)
     stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
     kernel = positive(w.type.shape[1:3], "kernel")
-    op = DepthwiseConv2d(
-        name=site.name,
-        inputs=(x.name, w.name, b.name),
-        output=site.output.name,
-        stride=(stride[0], stride[1]),
-        dilation=(dilation[0], dilation[1]),
-        padding=padding(options.scheme, x.type.shape[1:3], kernel, stride, dilation),
-        clamp=clamp(options.activation, site.output),
-    )
+    around = padding(options.scheme, x.type.shape[1:3], kernel, stride, dilation)
+    bounds = clamp(options.activation, site.output)
+    op = site.op(DepthwiseConv2d, x, w, b, stride=stride, dilation=dilation, padding=around, clamp=bounds)
     return Part((op,), (*held, *made))
 
 
 def transpose_conv(site: Site) -> Part:
     """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the convolution from its output to x is."""
-    options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
+    options, w, x = site.options, site.input(1, "weights"), site.input(2, "input")
     ranked(w, 4)
     stride = positive(options.stride, "stride")
     # tflite-micro reads the output's own shape alone, so a shape that is computed is that of the file.
@@ -97,21 +84,14 @@ def transpose_conv(site: Site) -> Part:
     if b.type.dtype is DType.INT16 and b.data is not None:  # older 16x8 files, as in tflite-micro's transpose_conv.cc
         b = Tensor(next(site.fresh), replace(b.type, dtype=DType.INT64), b.data.astype(np.int64))
         made = (b,)
-    op = TransposeConv2d(
-        name=site.name,
-        inputs=(x.name, w.name, b.name),
-        output=site.output.name,
-        output_shape=output,
-        stride=(stride[0], stride[1]),
-        padding=padding(options.scheme, output[1:3], kernel, stride),
-        clamp=clamp(options.activation, site.output),
-    )
+    around, bounds = padding(options.scheme, output[1:3], kernel, stride), clamp(options.activation, site.output)
+    op = site.op(TransposeConv2d, x, w, b, output_shape=output, stride=stride, padding=around, clamp=bounds)
     return Part((op,), made)
 
 
 def fully_connected(site: Site) -> Part:
     """FULLY_CONNECTED: x is flattened to [batch, inputs] and the result reshaped, if their shapes differ from that."""
-    options, x, (w, held) = site.want(DenseOptions), site.input(0, "input"), _weights(site)
+    options, x, (w, held) = site.options, site.input(0, "input"), _weights(site)
     if options.shuffled:
         raise Unsupported("its weights are shuffled")
     ranked(w, 2)
@@ -128,26 +108,16 @@ def fully_connected(site: Site) -> Part:
     direct = shape == whole != flat_out
     source = x if direct or x_type.shape == flat_in else _like(site, x_type, flat_in)
     target = site.output if direct or shape == flat_out else _like(site, y_type, flat_out)
-    dense = Dense(
-        name=site.name,
-        inputs=(source.name, w.name, b.name),
-        output=target.name,
-        clamp=clamp(options.activation, site.output),
-    )
-    ops: list[Op] = [dense]
+    ops = [site.op(Dense, source, w, b, output=target, clamp=clamp(options.activation, site.output))]
     if source is not x:
-        ops.insert(0, _reshape(f"{site.name}_flatten", x, source, flat_in))
+        ops.insert(0, site.op(Reshape, x, output=source, suffix="_flatten", shape=flat_in))
     if target is not site.output:
-        ops.append(_reshape(f"{site.name}_shape", target, site.output, shape))
+        ops.append(site.op(Reshape, target, suffix="_shape", shape=shape))
     return Part(tuple(ops), (*held, *made, *(t for t in (source, target) if t not in (x, site.output))))
 
 
 def _like(site: Site, of: TensorType, shape: tuple[int, ...]) -> Tensor:
     return Tensor(next(site.fresh), TensorType(shape, of.dtype, of.quant))
-
-
-def _reshape(name: str, x: Tensor, y: Tensor, shape: tuple[int, ...]) -> Reshape:
-    return Reshape(name=name, inputs=(x.name,), output=y.name, shape=shape)
 
 
 def _weights(site: Site) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -157,15 +127,10 @@ def _weights(site: Site) -> tuple[Tensor, tuple[Tensor, ...]]:
     the weights stand for.
     """
     x, weights = site.input(0, "input"), site.input(1, "weights")
-    quant, data = weights.type.quant, weights.data
-    if x.type.dtype is not DType.FLOAT32 or weights.type.dtype is not DType.INT8 or quant is None or data is None:
+    stored = weights.type.dtype is DType.INT8 and weights.type.quant is not None and weights.data is not None
+    if x.type.dtype is not DType.FLOAT32 or not stored:
         return weights, ()
-    along = [1] * data.ndim
-    if quant.axis is not None:
-        along[quant.axis] = -1
-    scales, zeros = (np.array(v).reshape(along) for v in (quant.scales, quant.zero_points))
-    real = ((data.astype(np.int64) - zeros) * scales.astype(np.float32)).astype(np.float32)
-    made = Tensor(next(site.fresh), TensorType(weights.type.shape, DType.FLOAT32), real)
+    made = Tensor(next(site.fresh), TensorType(weights.type.shape, DType.FLOAT32), real_numbers(weights))
     return made, (made,)
 
 

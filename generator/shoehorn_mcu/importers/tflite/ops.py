@@ -8,38 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import Unsupported
+from shoehorn_mcu.importers.forms import NOTHING, Form, Kind
 from shoehorn_mcu.importers.tflite import detection, elements, int16, layout, linear, quantised, real, recurrent, signal
 from shoehorn_mcu.importers.tflite.complex import PARTS
 from shoehorn_mcu.importers.tflite.resize import bilinear
 from shoehorn_mcu.importers.tflite.site import Part, Site
 from shoehorn_mcu.importers.tflite.variables import CODES as VARIABLES
 from shoehorn_mcu.ir import Array, DType, Tensor
-from shoehorn_mcu.ops import (
-    Abs,
-    Add,
-    AveragePool2d,
-    Cos,
-    Elu,
-    Exp,
-    HardSwish,
-    Log,
-    Logistic,
-    Maximum,
-    MaxPool2d,
-    Minimum,
-    Mul,
-    Neg,
-    Relu,
-    Relu6,
-    ResizeNearest,
-    Rsqrt,
-    Sin,
-    Sqrt,
-    Square,
-    Sub,
-    Tanh,
-)
 
 Convert = Callable[[Site], Part]
 
@@ -50,6 +27,9 @@ class Converter:
 
     inputs: tuple[int, int]  # least and most
     own: Convert | None = None  # by the op's own kernels, on int8 and mostly on float32
+    makes: Form = (ops.Unary,)  # by these on int8: a table of 256 results, if it is nothing else
+    also: tuple[Kind, ...] = ()  # other element types in which it becomes the same
+    real_makes: Form | None = None  # of float32, where a converter of its own makes it
     words: Convert | None = None  # on int16, as formulas of stored values
     real: Convert | None = None  # of tensors that are not quantised, by the converter of an ONNX op
     outputs: int | None = 1  # None: any number
@@ -72,63 +52,67 @@ class Converter:
         return site.code not in real.ALSO_QUANTISED or any(t.type.dtype is not DType.FLOAT32 for t in tensors)
 
 
+_BOTH = (Kind.INT16, Kind.FLOAT32)
+_ALL = tuple(Kind)
+
+_UNARY = {
+    **{"ABS": ops.Abs, "COS": ops.Cos, "ELU": ops.Elu, "EXP": ops.Exp, "HARD_SWISH": ops.HardSwish, "LOG": ops.Log},
+    **{"LOGISTIC": ops.Logistic, "NEG": ops.Neg, "RELU": ops.Relu, "RELU6": ops.Relu6, "RSQRT": ops.Rsqrt},
+    **{"SIN": ops.Sin, "SQRT": ops.Sqrt, "SQUARE": ops.Square, "TANH": ops.Tanh},
+}
+"""Ops of one operand without options."""
+
 _OWN: Mapping[str, Converter] = {
-    "CONV_2D": Converter((2, 3), linear.conv_2d),
-    "DEPTHWISE_CONV_2D": Converter((2, 3), linear.depthwise_conv_2d),
-    "TRANSPOSE_CONV": Converter((3, 4), linear.transpose_conv),
-    "FULLY_CONNECTED": Converter((2, 3), linear.fully_connected),
-    "ADD": Converter((2, 2), elements.binary(Add)),
-    "SUB": Converter((2, 2), elements.binary(Sub)),
-    "MUL": Converter((2, 2), elements.binary(Mul)),
-    "MAXIMUM": Converter((2, 2), elements.extremum(Maximum)),
-    "MINIMUM": Converter((2, 2), elements.extremum(Minimum)),
-    "AVERAGE_POOL_2D": Converter((1, 1), elements.pool(AveragePool2d)),
-    "MAX_POOL_2D": Converter((1, 1), elements.pool(MaxPool2d)),
-    "REDUCE_MAX": Converter((2, 2), layout.reduce_max),
-    "MEAN": Converter((2, 2), elements.mean),
-    "SOFTMAX": Converter((1, 1), elements.softmax),
-    "LOGISTIC": Converter((1, 1), elements.unary(Logistic)),
-    "TANH": Converter((1, 1), elements.unary(Tanh)),
-    "HARD_SWISH": Converter((1, 1), elements.unary(HardSwish)),
-    "RELU": Converter((1, 1), elements.unary(Relu)),
-    "RELU6": Converter((1, 1), elements.unary(Relu6)),
-    "ABS": Converter((1, 1), elements.unary(Abs)),
-    "NEG": Converter((1, 1), elements.unary(Neg)),
-    "SQUARE": Converter((1, 1), elements.unary(Square)),
-    "SQRT": Converter((1, 1), elements.unary(Sqrt)),
-    "RSQRT": Converter((1, 1), elements.unary(Rsqrt)),
-    "LOG": Converter((1, 1), elements.unary(Log)),
-    "SIN": Converter((1, 1), elements.unary(Sin)),
-    "COS": Converter((1, 1), elements.unary(Cos)),
-    "EXP": Converter((1, 1), elements.unary(Exp)),
-    "ELU": Converter((1, 1), elements.unary(Elu)),
-    "GELU": Converter((1, 1), elements.gelu),
-    "LEAKY_RELU": Converter((1, 1), elements.leaky_relu),
-    "PRELU": Converter((2, 2), elements.prelu),
-    "QUANTIZE": Converter((1, 1), elements.quantize),
-    "DEQUANTIZE": Converter((1, 1), elements.dequantize),
-    "RESIZE_NEAREST_NEIGHBOR": Converter((2, 2), elements.resize(ResizeNearest)),
-    "RESIZE_BILINEAR": Converter((2, 2), bilinear),
-    "PAD": Converter((2, 2), layout.pad),
-    "PADV2": Converter((3, 3), layout.pad),
-    "RESHAPE": Converter((1, 2), layout.reshape),
-    "SQUEEZE": Converter((1, 1), layout.squeeze),
-    "EXPAND_DIMS": Converter((2, 2), layout.expand_dims),
-    "CONCATENATION": Converter((1, real.MANY), layout.concatenation),
-    "SPLIT": Converter((2, 2), layout.split, outputs=None),
-    "SPLIT_V": Converter((3, 3), layout.split_v, outputs=None),
-    "TILE": Converter((2, 2), layout.tile),
-    "STRIDED_SLICE": Converter((4, 4), layout.strided_slice),
-    "SLICE": Converter((3, 3), layout.slice_),
-    "TRANSPOSE": Converter((2, 2), layout.transpose),
-    "SVDF": Converter((5, 5), recurrent.svdf),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": Converter((20, 24), recurrent.sequence_lstm),
+    **{code: Converter((1, 1), elements.of(kind, "input")) for code, kind in _UNARY.items()},
+    "CONV_2D": Converter((2, 3), linear.conv_2d, (ops.Conv2d,), also=_BOTH),
+    "DEPTHWISE_CONV_2D": Converter((2, 3), linear.depthwise_conv_2d, (ops.DepthwiseConv2d,), also=_BOTH),
+    "TRANSPOSE_CONV": Converter((3, 4), linear.transpose_conv, (ops.TransposeConv2d,), also=(Kind.INT16,)),
+    "FULLY_CONNECTED": Converter((2, 3), linear.fully_connected, (ops.Dense,), also=_BOTH),
+    "ADD": Converter((2, 2), elements.binary(ops.Add), (ops.Add,), also=(Kind.FLOAT32,)),
+    "SUB": Converter((2, 2), elements.binary(ops.Sub), (ops.Sub,), also=(Kind.FLOAT32,)),
+    "MUL": Converter((2, 2), elements.binary(ops.Mul), (ops.Mul,)),
+    "MAXIMUM": Converter((2, 2), elements.of(ops.Maximum, "first input", "second input"), (ops.Maximum,)),
+    "MINIMUM": Converter((2, 2), elements.of(ops.Minimum, "first input", "second input"), (ops.Minimum,)),
+    "AVERAGE_POOL_2D": Converter((1, 1), elements.pool(ops.AveragePool2d), (ops.AveragePool2d,), also=_BOTH),
+    "MAX_POOL_2D": Converter((1, 1), elements.pool(ops.MaxPool2d), (ops.MaxPool2d,), also=_BOTH),
+    "REDUCE_MAX": Converter((2, 2), layout.reduce_max, (ops.MaxPool2d,), also=(Kind.INT16,)),
+    "MEAN": Converter((2, 2), elements.mean, (ops.Mean,), also=(Kind.FLOAT32,)),
+    "SOFTMAX": Converter(
+        (1, 1), elements.of(ops.Softmax, "input", beta="factor"), (ops.Softmax,), also=(Kind.FLOAT32,)
+    ),
+    "GELU": Converter((1, 1), elements.of(ops.Gelu, "input", approximate="approximate")),
+    "LEAKY_RELU": Converter((1, 1), elements.of(ops.LeakyRelu, "input", alpha="factor")),
+    "PRELU": Converter((2, 2), elements.of(ops.Prelu, "input", "alpha"), (ops.Prelu,)),
+    "QUANTIZE": Converter((1, 1), elements.quantize, (ops.Quantize, ops.Requantize)),
+    "DEQUANTIZE": Converter((1, 1), elements.of(ops.Dequantize, "input"), (ops.Dequantize,)),
+    "RESIZE_NEAREST_NEIGHBOR": Converter((2, 2), elements.resize(ops.ResizeNearest), (ops.ResizeNearest,), also=_ALL),
+    "RESIZE_BILINEAR": Converter(
+        (2, 2), bilinear, (ops.ResizeBilinear,), real_makes=(ops.Map, ops.Gather, ops.Slice, ops.Concat)
+    ),
+    "PAD": Converter((2, 2), layout.pad, (ops.Pad,), also=_ALL),
+    "PADV2": Converter((3, 3), layout.pad, (ops.Pad,), also=(Kind.INT16, Kind.OTHER)),
+    "RESHAPE": Converter((1, 2), layout.reshape, makes=NOTHING, also=_ALL),
+    "SQUEEZE": Converter((1, 1), layout.squeeze, makes=NOTHING, also=_ALL),
+    "EXPAND_DIMS": Converter((2, 2), layout.expand_dims, makes=NOTHING, also=_ALL),
+    "CONCATENATION": Converter((1, real.MANY), layout.concatenation, (ops.Concat,), also=_ALL),
+    "SPLIT": Converter((2, 2), layout.split, (ops.Slice,), also=_ALL, outputs=None),
+    "SPLIT_V": Converter((3, 3), layout.split_v, (ops.Slice,), also=_ALL, outputs=None),
+    "TILE": Converter((2, 2), layout.tile, (ops.Concat,), also=_ALL),
+    "STRIDED_SLICE": Converter((4, 4), layout.strided_slice, (ops.Slice,), also=_ALL),
+    "SLICE": Converter((3, 3), layout.slice_, (ops.Slice,), also=_ALL),
+    "TRANSPOSE": Converter((2, 2), layout.transpose, (ops.Transpose,), also=_ALL),
+    "SVDF": Converter(
+        (5, 5), recurrent.svdf, (ops.SvdfState, ops.SvdfSum), real_makes=(ops.Dense, ops.Map, ops.Reduce)
+    ),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Converter(
+        (20, 24), recurrent.sequence_lstm, (ops.Lstm,), also=(Kind.INT16,), real_makes=(ops.Recurrence, ops.Dense)
+    ),
 }
 """The ops with kernels of their own."""
 
 OWN = tuple(_OWN)
 
-_OTHERS = {code: Converter(real.OPERANDS[code], outputs=None) for code in real.CONVERTERS if code not in _OWN}
+_OTHERS = {code: Converter(row.inputs, outputs=None) for code, row in real.ROWS.items() if code not in _OWN}
 
 CONVERTERS: Mapping[str, Converter] = {
     code: replace(row, words=int16.CONVERTERS.get(code), real=real.CONVERTERS.get(code))

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.lowering import columns, int16, maps, stored
 from shoehorn_mcu.importers.lowering import site as onnx
@@ -21,8 +19,7 @@ from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.movers import shaped
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite import by_onnx, layout, real
-from shoehorn_mcu.importers.tflite.options import ActivationOptions, GeluOptions, NamedOptions, NormOptions
-from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quant_of
+from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quant_of, real_numbers
 from shoehorn_mcu.importers.tflite.site import stored as steps
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
 from shoehorn_mcu.ops import Dequantize, Gelu, Quantize, Reduce, Relabel, Scan
@@ -147,18 +144,6 @@ def _real(tensor: Tensor, data: Array | None) -> Tensor:
     return Tensor(tensor.name, TensorType(tensor.type.shape, DType.FLOAT32), data)
 
 
-def real_numbers(tensor: Tensor) -> Array:
-    """What the stored values of a constant stand for."""
-    quant = tensor.type.quant
-    assert quant is not None and tensor.data is not None
-    along = [1] * tensor.data.ndim
-    if quant.axis is not None:
-        along[quant.axis] = -1
-    scales, zeros = (np.array(numbers).reshape(along) for numbers in (quant.scales, quant.zero_points))
-    numbers: Array = ((tensor.data.astype(np.int64) - zeros) * scales.astype(np.float32)).astype(np.float32)
-    return numbers.reshape(tensor.type.shape)
-
-
 def _quantised(there: onnx.Site, value: Value, output: Tensor) -> Value:
     """A result in the type of the file's output."""
     if output.type.quant is None:
@@ -185,13 +170,18 @@ def _compared(write: Callable[[Term, Term], Term]) -> Single:
     return convert
 
 
-def _squared_difference(site: Site, there: onnx.Site) -> Value:
-    made = stored.squared_difference(_operands(site), quant_of(site.output), _dtype(site))
-    return maps.mapped(there, made, there.value(0), there.value(1))
+def _double(write: Callable[[tuple[Quant, Quant], Quant, DType], int16.Binary]) -> Single:
+    """An op of two operands, by the scales of these and of the result."""
+
+    def convert(site: Site, there: onnx.Site) -> Value:
+        made = write(_operands(site), quant_of(site.output), _dtype(site))
+        return maps.mapped(there, made, there.value(0), there.value(1))
+
+    return convert
 
 
 def _divided(site: Site, there: onnx.Site) -> Value:
-    bounds = clamp(site.want(ActivationOptions).activation, site.output)
+    bounds = clamp(site.options.activation, site.output)
     made = stored.divided(_operands(site), quant_of(site.output), _dtype(site), bounds)
     return maps.mapped(there, made, there.value(0), there.value(1))
 
@@ -252,7 +242,7 @@ def _reduced(
     rows = there.transposed(there.plain(x), (*kept, *axes))
     count = math.prod(x.shape[axis] for axis in axes)
     shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
-    if not site.want(NamedOptions)["keep_dims"]:
+    if not site.options.keep_dims:
         shape = [x.shape[axis] for axis in kept]
     flat = as_plain(shaped(there, rows, (rows.type.elements // count, count)))
     whole = maps.mapped(there, ahead, flat)
@@ -263,13 +253,13 @@ def _reduced(
 
 def _cumulated(site: Site, there: onnx.Site) -> Value:
     """Sums of all elements before, and mostly of this one."""
-    options, x = site.want(NamedOptions), there.value(0)
+    options, x = site.options, there.value(0)
     of = quant_of(site.input(0, "input"))
     ahead, behind = stored.added(of, quant_of(site.output), _dtype(site))
     place = axis_of(site.integers(1, "axis")[0], x.rank)
     whole = maps.mapped(there, ahead, x)
     made = formula(lambda a, b: a + b, DType.INT32, DType.INT32)
-    flags: dict[str, Any] = {name: bool(options[name]) for name in ("exclusive", "reverse")}
+    flags: dict[str, Any] = {"exclusive": options.exclusive, "reverse": options.reverse}
     y = there.emit(Scan, columns.along(there, there.plain(whole), place), formula=made.text, initial=0, **flags)
     return maps.mapped(there, behind, as_plain(shaped(there, y, x.shape)))
 
@@ -284,7 +274,7 @@ def _normalised(site: Site, there: onnx.Site) -> Value:
     (x, axes), of = real.last_axis(there), quant_of(site.input(0, "input"))
     squares = maps.mapped(there, stored.squares(of), x)
     total = columns.reduced(there, squares, axes, lambda a, b: a + b)
-    shifted = isinstance(site.options, NormOptions) and site.options.shifted
+    shifted = site.options.shifted
     return maps.mapped(there, stored.normalised(of, _dtype(site), shifted), x, total)
 
 
@@ -321,15 +311,10 @@ def _single(write: Callable[[Quant, Quant, DType], int16.Unary]) -> Single:
 
 def _gelu(site: Site, there: onnx.Site) -> Value:
     """By LiteRT's table, for tflite-micro has no kernel."""
-    approximate = site.want(GeluOptions).approximate
+    approximate = site.options.approximate
     op = Gelu(name=site.name, inputs=(site.input(0, "input").name,), output=site.output.name, approximate=approximate)
     made = stored.of_table(op.real, quant_of(site.input(0, "input")), quant_of(site.output))
     return maps.mapped(there, made, there.value(0))
-
-
-def _prelu(site: Site, there: onnx.Site) -> Value:
-    made = stored.prelu(_operands(site), quant_of(site.output), _dtype(site))
-    return maps.mapped(there, made, there.value(0), there.value(1))
 
 
 @dataclass(frozen=True)
@@ -368,13 +353,13 @@ INTEGERS: Mapping[str, Arithmetic] = {
     "LOG_SOFTMAX": Arithmetic(_log_softmax, _BYTES),
     "NEG": Arithmetic(_single(lambda of, to, dtype: lambda x: -x), _WORDS),  # neg.cc of LiteRT knows no scales
     "NOT_EQUAL": Arithmetic(_compared(lambda a, b: ~a.equals(b))),
-    "PRELU": Arithmetic(_prelu, _WORDS),
+    "PRELU": Arithmetic(_double(stored.prelu), _WORDS),
     "REDUCE_PROD": Arithmetic(_multiplied),
     "RELU_0_TO_1": Arithmetic(_bounded(0.0, 1.0), _BYTES),
     "RELU_N1_TO_1": Arithmetic(_bounded(-1.0, 1.0), _BYTES),
     "RSQRT": Arithmetic(_single(stored.inverse_root), _WORDS),
     "SQRT": Arithmetic(_single(stored.root), _WORDS),
-    "SQUARED_DIFFERENCE": Arithmetic(_squared_difference),
+    "SQUARED_DIFFERENCE": Arithmetic(_double(stored.squared_difference)),
     "SUM": Arithmetic(_summed),
 }
 """By the schema's name of the op."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from shoehorn_mcu import ops
+from shoehorn_mcu.importers import forms
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.forms import Kind
 from shoehorn_mcu.importers.lowering import columns, layout, maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.geometry import axis_of
@@ -21,21 +24,14 @@ from shoehorn_mcu.importers.tflite.by_onnx import (
     as_onnx,
     converter,
     formula,
-    named,
     through,
     values,
     with_constants,
 )
 from shoehorn_mcu.importers.tflite.complex import magnitude, rfft_2d
-from shoehorn_mcu.importers.tflite.options import (
-    Activation,
-    ActivationOptions,
-    ReduceOptions,
-    WindowOptions,
-)
-from shoehorn_mcu.importers.tflite.site import Part, Site
+from shoehorn_mcu.importers.tflite.options import Activation
+from shoehorn_mcu.importers.tflite.site import BOUNDS, Part, Site
 from shoehorn_mcu.ir import Array, DType
-from shoehorn_mcu.ops import Gather
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term
 
@@ -44,9 +40,9 @@ def activated(write: Callable[[Term, Term], Term]) -> Convert:
     """A formula of two operands with a fused activation."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
-        bounds = _ACTIVATIONS.get(site.want(ActivationOptions).activation)
+        bounds = BOUNDS.get(site.options.activation)
         if bounds is None:
-            raise Unsupported(f"fused activation {site.want(ActivationOptions).activation.name}")
+            raise Unsupported(f"fused activation {site.options.activation.name}")
         low, high = bounds
 
         def whole(a: Term, b: Term) -> Term:
@@ -59,20 +55,11 @@ def activated(write: Callable[[Term, Term], Term]) -> Convert:
     return convert
 
 
-_ACTIVATIONS: dict[Activation, tuple[float | None, float | None]] = {
-    Activation.NONE: (None, None),
-    Activation.RELU: (0, None),
-    Activation.RELU_N1_TO_1: (-1, 1),
-    Activation.RELU6: (0, 6),
-}
-
-
 def reduction(code: str) -> Convert:
     """A reduction over constant axes."""
 
     def convert(site: Site, there: onnx.Site) -> Made:
-        options = site.options
-        keep = int(options.keep_dims if isinstance(options, ReduceOptions) else named(site)["keep_dims"])
+        keep = int(site.options.keep_dims)
         axes = np.unique([axis_of(a, there.value(0).rank) for a in site.integers(1, "axes")]).astype(np.int64)
         if not axes.size:
             return there.value(0)
@@ -99,15 +86,17 @@ def _top_k(site: Site, there: onnx.Site) -> Made:
 
 
 def _cum_sum(site: Site, there: onnx.Site) -> Made:
-    options = named(site)
-    return through(there, "CumSum", there.node.inputs, {n: int(options[n]) for n in ("exclusive", "reverse")})
+    options = site.options
+    return through(
+        there, "CumSum", there.node.inputs, {"exclusive": int(options.exclusive), "reverse": int(options.reverse)}
+    )
 
 
 def _gather(site: Site, there: onnx.Site) -> Made:
-    options = named(site)
+    options = site.options
     x = there.value(0)
-    axis = axis_of(int(options["axis"]), x.rank)
-    if batch := int(options["batch_dims"]):
+    axis = axis_of(options.axis, x.rank)
+    if batch := options.batch_dims:
         return _gather_by_batch(there, axis, batch if batch > 0 else batch + there.value(1).rank)
     group = _shuffle(there.constant(1, "indices"), x.shape[axis]) if there.is_constant(1) else 0
     if group:
@@ -115,7 +104,7 @@ def _gather(site: Site, there: onnx.Site) -> Made:
         wide = shaped(there, there.plain(x), (*ahead, x.shape[axis] // group, group, *behind))
         perm = [*range(axis), axis + 1, axis, *range(axis + 2, x.rank + 1)]
         return as_plain(shaped(there, there.transposed(wide, tuple(perm)), x.shape))
-    return through(there, "Gather", there.node.inputs, {"axis": int(options["axis"])})
+    return through(there, "Gather", there.node.inputs, {"axis": options.axis})
 
 
 def _gather_by_batch(there: onnx.Site, axis: int, batch: int) -> Value:
@@ -127,7 +116,7 @@ def _gather_by_batch(there: onnx.Site, axis: int, batch: int) -> Value:
     wide = shaped(there, there.plain(x), (ahead, between, x.shape[axis], math.prod(x.shape[axis + 1 :])))
     places = shaped(there, there.plain(indices), (ahead, 1, math.prod(indices.shape[batch:]), 1))
     shape = (*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :])
-    return as_plain(shaped(there, there.emit(Gather, wide, places), shape))
+    return as_plain(shaped(there, there.emit(ops.Gather, wide, places), shape))
 
 
 def _shuffle(indices: Array, size: int) -> int:
@@ -137,18 +126,14 @@ def _shuffle(indices: Array, size: int) -> int:
     return group if np.array_equal(indices, np.arange(size).reshape(-1, group).T.ravel()) else 0
 
 
-def _batch_matmul(site: Site, there: onnx.Site) -> Value:
-    return columns.matmul_of(there, *matrices(site, there))
-
-
 def matrices(site: Site, there: onnx.Site) -> tuple[Value, Value]:
     """The operands of BATCH_MATMUL as the matrices that are multiplied."""
-    options, a, b = named(site), there.value(0), there.value(1)
+    options, a, b = site.options, there.value(0), there.value(1)
     if min(a.rank, b.rank) < 2:
         raise ImportFault(
             f"its operands have {a.rank} and {b.rank} dimensions, 2 at least are needed: convert it again"
         )
-    return _swapped(a) if options["adj_x"] else a, _swapped(b) if options["adj_y"] else b
+    return _swapped(a) if options.adj_x else a, _swapped(b) if options.adj_y else b
 
 
 def _swapped(value: Value) -> Value:
@@ -159,7 +144,7 @@ def _swapped(value: Value) -> Value:
 
 
 def _pack(site: Site, there: onnx.Site) -> Value:
-    axis = axis_of(int(named(site)["axis"]), there.value(0).rank + 1)
+    axis = axis_of(site.options.axis, there.value(0).rank + 1)
     parts = []
     for value in values(there):
         shape = (*value.shape[:axis], 1, *value.shape[axis:])
@@ -169,7 +154,7 @@ def _pack(site: Site, there: onnx.Site) -> Value:
 
 def _unpack(site: Site, there: onnx.Site) -> tuple[Value, ...]:
     x = there.value(0)
-    axis = axis_of(int(named(site)["axis"]), x.rank)
+    axis = axis_of(site.options.axis, x.rank)
     plain, whole = there.plain(x), [range(n) for n in x.shape]
     found = []
     for number in range(x.shape[axis]):
@@ -188,7 +173,7 @@ def _reverse(site: Site, there: onnx.Site) -> Value:
 def _mirror_pad(site: Site, there: onnx.Site) -> Made:
     """REFLECT is ONNX's reflect; SYMMETRIC repeats the border too."""
     amounts = pairs(site, 1, "padding", there.value(0).rank)
-    if not named(site)["mode"]:
+    if not site.options.symmetric:
         there = with_constants(there, {"pads": amounts.T.ravel()})
         return through(there, "Pad", (there.node.inputs[0], "pads"), {"mode": "reflect"})
     tensor = there.plain(there.value(0))
@@ -226,13 +211,13 @@ def _log_softmax(site: Site, there: onnx.Site) -> Value:
 
 def _lrn(site: Site, there: onnx.Site) -> Value:
     """ONNX divides alpha by the window's size, TFLite does not."""
-    options, name = named(site), there.node.inputs[0]
-    size = 2 * int(options["radius"]) + 1
+    options, name = site.options, there.node.inputs[0]
+    size = 2 * options.radius + 1
     attributes = {
         "size": size,
-        "alpha": float(options["alpha"]) * size,
-        "beta": float(options["beta"]),
-        "bias": float(options["bias"]),
+        "alpha": options.alpha * size,
+        "beta": options.beta,
+        "bias": options.bias,
     }
     there = replace(there, values={name: as_image(there.value(0).tensor)})
     found = through(there, "LRN", (name,), attributes)
@@ -251,7 +236,7 @@ def _one_hot(site: Site, there: onnx.Site) -> Made:
     """Operands: indices, depth, on, off."""
     pair = np.stack([there.constant(3, "off value").reshape(()), there.constant(2, "on value").reshape(())])
     there = with_constants(there, {"values": pair})
-    return through(there, "OneHot", (*there.node.inputs[:2], "values"), {"axis": int(named(site)["axis"])})
+    return through(there, "OneHot", (*there.node.inputs[:2], "values"), {"axis": site.options.axis})
 
 
 def _scatter_nd(site: Site, there: onnx.Site) -> Made:
@@ -261,27 +246,19 @@ def _scatter_nd(site: Site, there: onnx.Site) -> Made:
     return through(there, "ScatterND", ("zeros", *there.node.inputs[:2]), {"reduction": "add"})
 
 
-def _elu(site: Site, there: onnx.Site) -> Made:
-    return through(there, "Elu", there.node.inputs, {})
-
-
 def _leaky(site: Site, there: onnx.Site) -> Value:
-    alpha = float(getattr(site.options, "factor", 0.0))
+    alpha = site.options.factor
     return maps.mapped(there, lambda x: (x < 0.0).select(x * alpha, x), there.value(0))
 
 
 def _gelu(site: Site, there: onnx.Site) -> Made:
-    tanh = bool(getattr(site.options, "approximate", False))
+    tanh = site.options.approximate
     return through(there, "Gelu", there.node.inputs, {"approximate": "tanh"} if tanh else {})
-
-
-def _clipped(low: float, high: float) -> Convert:
-    return formula(lambda x: f.clip(x, low, high))
 
 
 def _transpose_conv(site: Site, there: onnx.Site) -> Value:
     """Operands: the output's shape, weights O, H, W, I, images, and maybe a bias."""
-    options, weights = site.want(WindowOptions), there.constant(1, "weights")
+    options, weights = site.options, there.constant(1, "weights")
     x = there.value(2)
     if weights.ndim != 4 or x.rank != 4:
         raise Unsupported(f"its weights have {weights.ndim} dimensions, its input {x.rank}; 4 are supported")
@@ -302,7 +279,7 @@ def _transpose_conv(site: Site, there: onnx.Site) -> Value:
     found = through(there, "ConvTranspose", (name, "weights", *there.node.inputs[3:]), attributes)
     assert isinstance(found, Value)
     y = Value(there.ordered(found, onnx.NHWC), onnx.NHWC)
-    low, high = _ACTIVATIONS.get(options.activation, (None, None))
+    low, high = BOUNDS.get(options.activation, (None, None))
     if options.activation is not Activation.NONE:
         y = maps.mapped(there, lambda t: f.clip(t, t.constant(low or 0), math.inf if high is None else high), y)
     return as_plain(y.tensor)
@@ -318,10 +295,6 @@ def _floor_div(a: Term, b: Term) -> Term:
     return below.select(quotient - 1, quotient)
 
 
-def _like(site: Site, there: onnx.Site) -> Value:
-    return maps.mapped(there, lambda x: x.constant(0), there.value(0))
-
-
 SAME = {
     **{"ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "EXP": "Exp", "FLOOR": "Floor", "HARD_SWISH": "HardSwish"},
     **{"LOG": "Log", "LOGICAL_AND": "And", "LOGICAL_NOT": "Not", "LOGICAL_OR": "Or", "LOGISTIC": "Sigmoid"},
@@ -332,80 +305,87 @@ SAME = {
     **{"GATHER_ND": "GatherND", "BROADCAST_TO": "Expand"},
 }
 
-CONVERTS: Mapping[str, Convert] = {
-    **{code: as_onnx(same) for code, same in SAME.items()},
-    "ADD": activated(lambda a, b: a + b),
-    "ARG_MAX": _arg("ArgMax"),
-    "ARG_MIN": _arg("ArgMin"),
-    "BATCH_MATMUL": _batch_matmul,
-    "BATCH_TO_SPACE_ND": batch_to_space,
-    "CAST": _cast,
-    "COMPLEX_ABS": magnitude,
-    "CUMSUM": _cum_sum,
-    "DEPTH_TO_SPACE": blocks("DepthToSpace"),
-    "DIV": activated(lambda a, b: a / b),
-    "ELU": _elu,
-    "EMBEDDING_LOOKUP": as_onnx("Gather", 1, 0, axis=0),
-    "FLOOR_DIV": formula(_floor_div),
-    "FLOOR_MOD": formula(f.remainder_to_floor),
-    "GATHER": _gather,
-    "GELU": _gelu,
-    "L2_NORMALIZATION": _l2_normalization,
-    "LEAKY_RELU": _leaky,
-    "LOCAL_RESPONSE_NORMALIZATION": _lrn,
-    "LOG_SOFTMAX": _log_softmax,
-    "MEAN": reduction("ReduceMean"),
-    "MIRROR_PAD": _mirror_pad,
-    "MUL": activated(lambda a, b: a * b),
-    "NOT_EQUAL": formula(lambda a, b: a ^ b if a.dtype is DType.BOOL else ~a.equals(b)),
-    "ONE_HOT": _one_hot,
-    "PACK": _pack,
-    "REDUCE_ALL": reduction("ReduceMin"),
-    "REDUCE_ANY": reduction("ReduceMax"),
-    "REDUCE_MAX": reduction("ReduceMax"),
-    "REDUCE_MIN": reduction("ReduceMin"),
-    "REDUCE_PROD": reduction("ReduceProd"),
-    "RELU6": _clipped(0.0, 6.0),
-    "RELU_0_TO_1": _clipped(0.0, 1.0),
-    "RELU_N1_TO_1": _clipped(-1.0, 1.0),
-    "REVERSE_V2": _reverse,
-    "RFFT2D": rfft_2d,
-    "RIGHT_SHIFT": formula(lambda a, b: a >> b),
-    "RSQRT": formula(lambda x: 1.0 / x.sqrt()),
-    "SCATTER_ND": _scatter_nd,
-    "SPACE_TO_BATCH_ND": space_to_batch,
-    "SPACE_TO_DEPTH": blocks("SpaceToDepth"),
-    "SQUARE": formula(lambda x: x * x),
-    "SQUARED_DIFFERENCE": formula(lambda a, b: (a - b) * (a - b)),
-    "SUB": activated(lambda a, b: a - b),
-    "SUM": reduction("ReduceSum"),
-    "TOPK_V2": _top_k,
-    "TRANSPOSE_CONV": _transpose_conv,
-    "UNPACK": _unpack,
-    "ZEROS_LIKE": _like,
+_ONE, _THREE, MANY = (1, 1), (3, 3), 1 << 16
+_REAL, _WHOLE = (Kind.FLOAT32,), (Kind.OTHER,)
+
+_OPERANDS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(
+        (
+            *("ABS", "CEIL", "COS", "EXP", "FLOOR", "HARD_SWISH", "LOG", "LOGICAL_NOT", "LOGISTIC", "NEG"),
+            *("RELU", "ROUND", "SIGN", "SIN", "SQRT", "TANH"),
+        ),
+        _ONE,
+    ),
+    **dict.fromkeys(("SELECT", "SELECT_V2"), _THREE),
+    "ADD_N": (1, MANY),
+}
+"""How many operands those of SAME have that have not two, at least and at most."""
+
+
+@dataclass(frozen=True)
+class Row(forms.Row[Convert]):
+    """An op with the number of its operands, at least and at most."""
+
+    inputs: tuple[int, int] = (2, 2)
+
+
+ROWS: Mapping[str, Row] = {
+    **{code: Row(as_onnx(same), inputs=_OPERANDS.get(code, (2, 2))) for code, same in SAME.items()},
+    "ADD": Row(activated(lambda a, b: a + b)),
+    "ARG_MAX": Row(_arg("ArgMax"), (ops.TopIndices, ops.Map)),
+    "ARG_MIN": Row(_arg("ArgMin"), (ops.TopIndices, ops.Map)),
+    "BATCH_MATMUL": Row(lambda site, there: columns.matmul_of(there, *matrices(site, there)), (ops.MatMul,)),
+    "BATCH_TO_SPACE_ND": Row(batch_to_space, (ops.Transpose,), inputs=_THREE),
+    "CAST": Row(_cast, inputs=_ONE),
+    "COMPLEX_ABS": Row(magnitude, kinds=_REAL),
+    "CUMSUM": Row(_cum_sum, (ops.Scan,)),
+    "DEPTH_TO_SPACE": Row(blocks("DepthToSpace"), (ops.Transpose,), inputs=_ONE),
+    "DIV": Row(activated(lambda a, b: a / b)),
+    "ELU": Row(as_onnx("Elu"), kinds=_REAL, inputs=_ONE),
+    "EMBEDDING_LOOKUP": Row(as_onnx("Gather", 1, 0, axis=0), (ops.Gather,)),
+    "FLOOR_DIV": Row(formula(_floor_div)),
+    "FLOOR_MOD": Row(formula(f.remainder_to_floor)),
+    "GATHER": Row(_gather, (ops.Gather, ops.Slice, ops.Concat)),
+    "GELU": Row(_gelu, kinds=_REAL, inputs=_ONE),
+    "L2_NORMALIZATION": Row(_l2_normalization, (ops.Reduce, ops.Map), kinds=_REAL, inputs=_ONE),
+    "LEAKY_RELU": Row(_leaky, kinds=_REAL, inputs=_ONE),
+    "LOCAL_RESPONSE_NORMALIZATION": Row(_lrn, real=(ops.AveragePool2d, ops.Map), kinds=_REAL, inputs=_ONE),
+    "LOG_SOFTMAX": Row(_log_softmax, (ops.Reduce, ops.Map), kinds=_REAL, inputs=_ONE),
+    "MEAN": Row(reduction("ReduceMean"), (ops.Reduce, ops.Map)),
+    "MIRROR_PAD": Row(_mirror_pad, (ops.Slice, ops.Concat)),
+    "MUL": Row(activated(lambda a, b: a * b)),
+    "NOT_EQUAL": Row(formula(lambda a, b: a ^ b if a.dtype is DType.BOOL else ~a.equals(b))),
+    "ONE_HOT": Row(_one_hot, inputs=(4, 4)),
+    "PACK": Row(_pack, (ops.Concat,), inputs=(1, MANY)),
+    "REDUCE_ALL": Row(reduction("ReduceMin"), (ops.Reduce,), kinds=_WHOLE),
+    "REDUCE_ANY": Row(reduction("ReduceMax"), (ops.Reduce,), kinds=_WHOLE),
+    "REDUCE_MAX": Row(reduction("ReduceMax"), (ops.Reduce,)),
+    "REDUCE_MIN": Row(reduction("ReduceMin"), (ops.Reduce,)),
+    "REDUCE_PROD": Row(reduction("ReduceProd"), (ops.Reduce,)),
+    "RELU6": Row(formula(lambda x: f.clip(x, 0.0, 6.0)), kinds=_REAL, inputs=_ONE),
+    "RELU_0_TO_1": Row(formula(lambda x: f.clip(x, 0.0, 1.0)), kinds=_REAL, inputs=_ONE),
+    "RELU_N1_TO_1": Row(formula(lambda x: f.clip(x, -1.0, 1.0)), kinds=_REAL, inputs=_ONE),
+    "REVERSE_V2": Row(_reverse, (ops.Slice,)),
+    "RFFT2D": Row(rfft_2d, real=(ops.Dense, ops.Map), kinds=_REAL),
+    "RIGHT_SHIFT": Row(formula(lambda a, b: a >> b), kinds=_WHOLE),
+    "RSQRT": Row(formula(lambda x: 1.0 / x.sqrt()), kinds=_REAL, inputs=_ONE),
+    "SCATTER_ND": Row(_scatter_nd, (ops.Scatter, ops.Map, ops.Reduce), inputs=_THREE),
+    "SPACE_TO_BATCH_ND": Row(space_to_batch, (ops.Transpose,), inputs=_THREE),
+    "SPACE_TO_DEPTH": Row(blocks("SpaceToDepth"), (ops.Transpose,), inputs=_ONE),
+    "SQUARE": Row(formula(lambda x: x * x), inputs=_ONE),
+    "SQUARED_DIFFERENCE": Row(formula(lambda a, b: (a - b) * (a - b))),
+    "SUB": Row(activated(lambda a, b: a - b)),
+    "SUM": Row(reduction("ReduceSum"), (ops.Reduce,)),
+    "TOPK_V2": Row(_top_k, (ops.TopIndices, ops.Gather, ops.Map)),
+    "TRANSPOSE_CONV": Row(_transpose_conv, real=(ops.Conv2d,), kinds=_REAL, inputs=(3, 4)),
+    "UNPACK": Row(_unpack, (ops.Slice,), inputs=_ONE),
+    "ZEROS_LIKE": Row(formula(lambda x: x.constant(0)), inputs=_ONE),
 }
 """By the schema's name of the op."""
 
+CONVERTS = forms.converters(ROWS)
+
 CONVERTERS: Mapping[str, Callable[[Site], Part]] = {code: converter(convert) for code, convert in CONVERTS.items()}
-
-_ONE = (
-    *("ABS", "CAST", "CEIL", "COS", "DEPTH_TO_SPACE", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH", "L2_NORMALIZATION"),
-    *("LEAKY_RELU", "LOCAL_RESPONSE_NORMALIZATION", "LOG", "LOGICAL_NOT", "LOGISTIC", "LOG_SOFTMAX", "NEG", "RELU"),
-    *("RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SPACE_TO_DEPTH", "SQRT", "SQUARE"),
-    *("TANH", "UNPACK", "ZEROS_LIKE"),
-)
-_THREE = ("BATCH_TO_SPACE_ND", "SCATTER_ND", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND")
-MANY = 1 << 16
-
-OPERANDS: Mapping[str, tuple[int, int]] = {
-    **dict.fromkeys(CONVERTS, (2, 2)),
-    **dict.fromkeys(_ONE, (1, 1)),
-    **dict.fromkeys(_THREE, (3, 3)),
-    **dict.fromkeys(("ADD_N", "PACK"), (1, MANY)),
-    "ONE_HOT": (4, 4),
-    "TRANSPOSE_CONV": (3, 4),
-}
-"""How many operands each of these ops has, at least and at most."""
 
 ALSO_QUANTISED = ("ADD", "SUB", "MEAN")
 """Ops whose kernels for quantised tensors compute in float32 too."""

@@ -8,28 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.recurrent import cell_formula, lstm
-from shoehorn_mcu.importers.tflite.options import Activation, LstmOptions, SvdfOptions
+from shoehorn_mcu.importers.tflite.options import Activation, Options
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, quantised
-from shoehorn_mcu.importers.tflite.tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
-from shoehorn_mcu.ops import (
-    Concat,
-    Dense,
-    Lstm,
-    Map,
-    RealClamp,
-    Recurrence,
-    Reduce,
-    Reshape,
-    Slice,
-    SvdfState,
-    SvdfSum,
-    Transpose,
-)
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import formula
+from shoehorn_mcu.ops.laws import quoted
 
 STATES: Mapping[str, tuple[int, ...]] = {"SVDF": (4,), "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19)}
 """By op: its operands that are variable tensors, which keep their values between inferences."""
@@ -60,13 +47,16 @@ def sequence_lstm(site: Site) -> Part:
         made.constant(*_stacked(site, _RECURRENT, (units, units))),
         made.constant(_biases(site, units, DType.INT64 if dtype is DType.INT16 else DType.INT32), None),
     )
-    state, at = TensorType((1, batch, Lstm.state_size(units, dtype)), dtype, hidden_quant), Lstm.hidden_at(units, dtype)
+    state, at = (
+        TensorType((1, batch, ops.Lstm.state_size(units, dtype)), dtype, hidden_quant),
+        ops.Lstm.hidden_at(units, dtype),
+    )
     first = np.zeros(state.shape, dtype.numpy)
     first[:, :, at : at + units] = hidden_quant.zero_point
     before = made.tensor(hidden.name, state)
     clip = 0 if options.cell_clip <= 0 else int(min(options.cell_clip / 2.0**power, 32767.0))
     states = made.op(
-        Lstm,
+        ops.Lstm,
         (made.by_steps(x, options.time_major), before, *constants),
         replace(state, shape=(steps, *state.shape[1:])),
         cell_power=power,
@@ -79,7 +69,7 @@ def sequence_lstm(site: Site) -> Part:
     return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, last.name, initial.name),))
 
 
-def _real_lstm(site: Site, options: LstmOptions) -> Part:
+def _real_lstm(site: Site, options: Options) -> Part:
     """In float32: a dense layer, and the cell of ONNX's LSTM, with gates input, output, forget, cell."""
     x, hidden, cell = site.input(0, "input"), site.input(18, "hidden state"), site.input(19, "cell state")
     batch, steps, inputs = _sizes(site, options)
@@ -94,12 +84,12 @@ def _real_lstm(site: Site, options: LstmOptions) -> Part:
     )
     dense = (made.constant(weights.reshape(-1, inputs), None), made.constant(bias.reshape(-1), None))
     width = TensorType((steps, batch, kind.gates * units), DType.FLOAT32)
-    over_x = made.op(Dense, (made.by_steps(x, options.time_major), *dense), width, clamp=RealClamp())
+    over_x = made.op(ops.Dense, (made.by_steps(x, options.time_major), *dense), width, clamp=ops.RealClamp())
     zeros = np.zeros((1, batch, kind.parts * units), np.float32)
     before = made.tensor(hidden.name, TensorType(zeros.shape, DType.FLOAT32))
     others = (recurrent, np.zeros((kind.gates, units), np.float32), np.zeros((0, units), np.float32))
     states = made.op(
-        Recurrence,
+        ops.Recurrence,
         (over_x, before, *(made.constant(array, None) for array in others)),
         TensorType((steps, *zeros.shape[1:]), DType.FLOAT32),
         formula=cell_formula(kind, 0, (f.sigmoid, f.tanh, f.tanh)),
@@ -119,9 +109,9 @@ def _real(site: Site, place: int, shape: tuple[int, ...]) -> Array:
     return tensor.data
 
 
-def _standard(site: Site) -> LstmOptions:
+def _standard(site: Site) -> Options:
     """The options; raises Unsupported for the variants of the layer that TFLite Micro does not compute either."""
-    options = site.want(LstmOptions)
+    options = site.options
     for what, places in _VARIANTS.items():
         if any(site.optional(place) is not None for place in places):
             raise Unsupported(f"it has {what}, only the standard LSTM is supported")
@@ -132,7 +122,7 @@ def _standard(site: Site) -> LstmOptions:
     return options
 
 
-def _sizes(site: Site, options: LstmOptions) -> tuple[int, int, int]:
+def _sizes(site: Site, options: Options) -> tuple[int, int, int]:
     """Batch, steps and inputs."""
     x = site.input(0, "input").type
     if len(x.shape) != 3:
@@ -181,7 +171,7 @@ def _biases(site: Site, units: int, dtype: DType) -> Array:
 
 def svdf(site: Site) -> Part:
     """SVDF in int8 or float32: operands x, weights of features (F, I), of time (F, M), bias (U), memory (B, F * M)."""
-    options, memory = site.want(SvdfOptions), site.input(4, "memory")
+    options, memory = site.options, site.input(4, "memory")
     x, features, time = site.input(0, "input"), site.input(1, "weights"), site.input(2, "weights of time")
     shapes = [t.type.shape for t in (x, features, time, memory)]
     if any(len(shape) != 2 for shape in shapes) or options.rank < 1 or features.type.shape[0] % options.rank:
@@ -200,15 +190,15 @@ def svdf(site: Site) -> Part:
     elif options.activation not in (Activation.NONE, Activation.RELU):
         raise Unsupported(f"fused activation {options.activation.name}")
     else:
-        after = made.op(SvdfState, (x, before, features), memory.type)
-        made.op(SvdfSum, (after, time, bias), site.output)
+        after = made.op(ops.SvdfState, (x, before, features), memory.type)
+        made.op(ops.SvdfSum, (after, time, bias), site.output)
     quant = memory.type.quant
     zeros = np.full(memory.type.shape, quant.zero_point if quant else 0, memory.type.dtype.numpy)
     initial = made.constant(zeros, quant, f"{memory.name}_initial")
     return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, after.name, initial.name),))
 
 
-def _real_svdf(made: _Maker, before: Tensor, bias: Tensor, options: SvdfOptions) -> Tensor:
+def _real_svdf(made: _Maker, before: Tensor, bias: Tensor, options: Options) -> Tensor:
     """The memory after x, from a dense layer and moves; the output from products, sums along memory and filters."""
     site = made.site
     x, time, batch = site.input(0, "input"), site.input(2, "weights of time"), before.type.shape[0]
@@ -220,23 +210,23 @@ def _real_svdf(made: _Maker, before: Tensor, bias: Tensor, options: SvdfOptions)
         return TensorType(shape, DType.FLOAT32)
 
     def shaped(of: Tensor, *shape: int) -> Tensor:
-        return made.op(Reshape, (of,), real(*shape), shape=shape)
+        return made.op(ops.Reshape, (of,), real(*shape), shape=shape)
 
-    new = made.op(Dense, (x, weights, zeros), real(batch, filters), clamp=RealClamp())
+    new = made.op(ops.Dense, (x, weights, zeros), real(batch, filters), clamp=ops.RealClamp())
     joined = shaped(new, batch, filters, 1)
     if places > 1:
         old = made.part(shaped(before, batch, filters, places), (0, 0, 1), (batch, filters, places - 1))
-        joined = made.op(Concat, (old, joined), real(batch, filters, places), axis=2)
+        joined = made.op(ops.Concat, (old, joined), real(batch, filters, places), axis=2)
     after = shaped(joined, *before.type.shape)
     product, plus = (formula(w, DType.FLOAT32, DType.FLOAT32).text for w in (lambda a, b: a * b, lambda a, b: a + b))
     kept = made.constant(_real(site, 2, (filters, places)).reshape(1, filters, places), None)
-    products = made.op(Map, (joined, kept), joined.type, formula=product)
-    total = made.op(Reduce, (products,), real(batch, filters, 1), formula=plus, along_channels=True)
+    products = made.op(ops.Map, (joined, kept), joined.type, formula=product)
+    total = made.op(ops.Reduce, (products,), real(batch, filters, 1), formula=plus, along_channels=True)
     by_unit = shaped(total, batch, filters // options.rank, options.rank)
-    sums = made.op(Reduce, (by_unit,), real(batch, filters // options.rank, 1), formula=plus, along_channels=True)
+    sums = made.op(ops.Reduce, (by_unit,), real(batch, filters // options.rank, 1), formula=plus, along_channels=True)
     bounds = clamp(options.activation, site.output)
     last = formula(lambda a, b: f.clip(a + b, bounds.low, bounds.high), DType.FLOAT32, DType.FLOAT32)
-    made.op(Map, (shaped(sums, batch, filters // options.rank), bias), site.output, formula=last.text)
+    made.op(ops.Map, (shaped(sums, batch, filters // options.rank), bias), site.output, formula=last.text)
     return after
 
 
@@ -265,7 +255,7 @@ class _Maker:
 
     def part(self, x: Tensor, begin: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
         """A part of a tensor."""
-        return self.op(Slice, (x,), replace(x.type, shape=size), begin=begin, size=size, step=(1,) * len(size))
+        return self.op(ops.Slice, (x,), replace(x.type, shape=size), begin=begin, size=size, step=(1,) * len(size))
 
     def by_steps(self, x: Tensor, time_major: bool) -> Tensor:
         """x as (steps, batch, inputs)."""
@@ -274,13 +264,13 @@ class _Maker:
         batch, steps, inputs = x.type.shape
         kind = replace(x.type, shape=(steps, batch, inputs))
         if batch == 1 or steps == 1:
-            return self.op(Reshape, (x,), kind, shape=kind.shape)
-        return self.op(Transpose, (x,), kind, perm=(1, 0, 2))
+            return self.op(ops.Reshape, (x,), kind, shape=kind.shape)
+        return self.op(ops.Transpose, (x,), kind, perm=(1, 0, 2))
 
     def as_output(self, y: Tensor, time_major: bool) -> None:
         """The output of the file's op from (steps, batch, units)."""
         output, (steps, batch, units) = self.site.output, y.type.shape
         if time_major or 1 in (steps, batch):
-            self.op(Reshape, (y,), output, shape=(steps, batch, units) if time_major else (batch, steps, units))
+            self.op(ops.Reshape, (y,), output, shape=(steps, batch, units) if time_major else (batch, steps, units))
         else:
-            self.op(Transpose, (y,), output, perm=(1, 0, 2))
+            self.op(ops.Transpose, (y,), output, perm=(1, 0, 2))

@@ -16,7 +16,7 @@ from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite import by_onnx
 from shoehorn_mcu.importers.tflite.elements import resize, resized_to
 from shoehorn_mcu.importers.tflite.linear import image
-from shoehorn_mcu.importers.tflite.options import ResizeOptions
+from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Part, Site
 from shoehorn_mcu.ir import DType, Tensor
 from shoehorn_mcu.ops import ResizeBilinear
@@ -45,12 +45,12 @@ def bilinear(site: Site) -> Part:
     """RESIZE_BILINEAR to a constant size."""
     if site.input(0, "input").type.dtype is DType.FLOAT32:
         return by_onnx.converter(_in_float)(site)
-    if site.want(ResizeOptions).in_float:
+    if site.options.in_float:
         return replace(by_onnx.converter(_in_float)(site), in_float="TensorFlow Lite interpolates uint8 in float32")
     return resize(ResizeBilinear)(site)
 
 
-def neighbours(size: int, wanted: int, options: ResizeOptions) -> Neighbours:
+def neighbours(size: int, wanted: int, options: Options) -> Neighbours:
     """Places and weights, as ComputeInterpolationValues in reference/resize_bilinear.h."""
     scale = np.float32(size) / np.float32(wanted)
     if options.align_corners and wanted > 1:
@@ -64,7 +64,7 @@ def neighbours(size: int, wanted: int, options: ResizeOptions) -> Neighbours:
 
 def _in_float(site: Site, there: onnx.Site) -> Value:
     """Four products added up in the order of the reference; of uint8, which is held as int8, rounded half up."""
-    options, x = site.want(ResizeOptions), there.value(0).tensor
+    options, x = site.options, there.value(0).tensor
     if options.align_corners and options.half_pixel_centers:
         raise Unsupported("it has both align_corners and half_pixel_centers")
     shape, size = image(x.type).shape, resized_to(site)

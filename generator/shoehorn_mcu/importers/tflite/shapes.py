@@ -8,7 +8,7 @@ from shoehorn_mcu.base.errors import did_you_mean
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.importers.tflite.file import RawModel, RawTensor
-from shoehorn_mcu.importers.tflite.tensors import quoted
+from shoehorn_mcu.ops.laws import quoted
 
 
 def with_shapes(raw: RawModel, shapes: Shapes) -> RawModel:

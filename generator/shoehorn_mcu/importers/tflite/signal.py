@@ -17,7 +17,6 @@ from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.movers import shaped
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite.by_onnx import Made, converter
-from shoehorn_mcu.importers.tflite.options import NamedOptions
 from shoehorn_mcu.importers.tflite.site import Part, Site
 from shoehorn_mcu.ir import DType, State, Tensor
 from shoehorn_mcu.ops import FilterBank, Reduce, Rfft
@@ -34,7 +33,7 @@ _LN_2 = 45426  # the natural logarithm of 2, in units of 2^-16
 
 def _number(site: Site, name: str, low: int, high: int) -> int:
     """An option; raises ImportFault unless it is in low..high."""
-    number = int(site.want(NamedOptions)[name])
+    number = int(site.options[name])
     if not low <= number <= high:
         raise ImportFault(f"its option '{name}' is {number}, {low} to {high} are possible; convert it again")
     return number

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT
 from shoehorn_mcu.importers.tflite.options import Activation, Options
-from shoehorn_mcu.importers.tflite.tensors import quoted
-from shoehorn_mcu.ir import DType, Op, Quant, State, Tensor, TensorType
+from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
 from shoehorn_mcu.ops import Clamp, RealClamp
 from shoehorn_mcu.ops.clamp import Bounds
-
-T = TypeVar("T", bound=Options)
+from shoehorn_mcu.ops.laws import quoted
 
 _REAL = RealClamp()  # without an activation
 
@@ -54,12 +52,6 @@ class Site:
         """The operand, or None where the file leaves it out."""
         return self.inputs[place] if place < len(self.inputs) else None
 
-    def want(self, kind: type[T]) -> T:
-        """The options; TypeError unless they are of the class that the op's reader returns."""
-        if not isinstance(self.options, kind):
-            raise TypeError(f"{self.code} is read with {type(self.options).__name__}, converted with {kind.__name__}")
-        return self.options
-
     def integers(self, place: int, role: str) -> tuple[int, ...]:
         """A constant operand of int32 or int64, flattened, such as the axes of MEAN."""
         tensor = self.input(place, role)
@@ -68,6 +60,15 @@ class Site:
         if tensor.type.dtype not in (DType.INT32, DType.INT64) or len(tensor.type.shape) > 2:
             raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type}, not a list of integers")
         return tuple(int(v) for v in tensor.data.reshape(-1).tolist())
+
+    def op(self, kind: type[Op], *inputs: Tensor, output: Tensor | None = None, suffix: str = "", **fields: Any) -> Op:
+        """An op of this class that writes the output, or this one."""
+        names, y = tuple(tensor.name for tensor in inputs), output or self.output
+        return kind(name=self.name + suffix, inputs=names, output=y.name, **fields)
+
+    def part(self, kind: type[Op], *inputs: Tensor, **fields: Any) -> Part:
+        """The part that is this one op."""
+        return Part((self.op(kind, *inputs, **fields),))
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,18 @@ def quant_of(tensor: Tensor) -> Quant:
     return quant
 
 
+def real_numbers(tensor: Tensor) -> Array:
+    """What the stored values of a constant stand for."""
+    quant = tensor.type.quant
+    assert quant is not None and tensor.data is not None
+    along = [1] * tensor.data.ndim
+    if quant.axis is not None:
+        along[quant.axis] = -1
+    scales, zeros = (np.array(numbers).reshape(along) for numbers in (quant.scales, quant.zero_points))
+    numbers: Array = ((tensor.data.astype(np.int64) - zeros) * scales.astype(np.float32)).astype(np.float32)
+    return numbers.reshape(tensor.type.shape)
+
+
 def ranked(tensor: Tensor, rank: int) -> None:
     """Refuses weights of another rank."""
     if len(tensor.type.shape) != rank:
@@ -128,12 +141,13 @@ def plain(activation: Activation) -> None:
         raise Unsupported(f"fused activation {activation.name}")
 
 
-_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
+BOUNDS: dict[Activation, tuple[int | None, int | None]] = {
     Activation.NONE: (None, None),
-    Activation.RELU: (0.0, None),
-    Activation.RELU_N1_TO_1: (-1.0, 1.0),
-    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU: (0, None),
+    Activation.RELU_N1_TO_1: (-1, 1),
+    Activation.RELU6: (0, 6),
 }
+"""The bounds of a fused activation on real numbers."""
 
 
 def clamp(activation: Activation, output: Tensor) -> Bounds:
@@ -142,11 +156,11 @@ def clamp(activation: Activation, output: Tensor) -> Bounds:
     The latter as TFLite's CalculateActivationRangeQuantized: division and rounding are single precision, halves away
     from zero.
     """
-    if activation not in _BOUNDS:
+    if activation not in BOUNDS:
         raise Unsupported(f"fused activation {activation.name}")
-    low, high = _BOUNDS[activation]
+    low, high = BOUNDS[activation]
     if output.type.dtype is DType.FLOAT32:
-        return RealClamp(*(none if bound is None else bound for bound, none in ((low, _REAL.low), (high, _REAL.high))))
+        return RealClamp(_REAL.low if low is None else float(low), _REAL.high if high is None else float(high))
     kind = output.type if output.type.dtype is DType.INT16 and output.type.quant else quantised(output, "output")
     least, most = kind.dtype.limits
     lowest = least if low is None else max(least, stored(low, kind.quantised))

@@ -11,6 +11,7 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite.file import RawTensor
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
+from shoehorn_mcu.ops.laws import quoted
 
 DTYPES = {d.name: d for d in DType if d is not DType.FLOAT16}
 """The schema uses our names in capitals."""
@@ -27,7 +28,6 @@ TINY = 2.0**-149
 
 TENSOR_LIMIT_BYTES = (1 << 31) - 1  # rows and offsets are int32 in the C
 RANK_LIMIT = 8
-NAME_SHOWN = 80
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -168,8 +168,3 @@ def _axis(raw: RawTensor, where: str) -> int | None:
     if not 0 <= raw.axis < len(raw.shape) or raw.shape[raw.axis] != count:
         raise ImportFault(f"{where} has {count} scales along axis {raw.axis} of {raw.shape}; quantise it again")
     return raw.axis
-
-
-def quoted(name: str) -> str:
-    """A tensor's name for a message; converters chain names of fused ops to hundreds of characters."""
-    return f"'{name}'" if len(name) <= NAME_SHOWN else f"'{name[: NAME_SHOWN - 3]}...'"

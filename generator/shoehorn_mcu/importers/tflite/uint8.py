@@ -13,7 +13,7 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
-from shoehorn_mcu.importers.tflite.options import ConcatOptions, NormOptions, Options, ResizeOptions, WindowOptions
+from shoehorn_mcu.importers.tflite.options import Options
 
 _INTEGERS = frozenset(
     ("BITWISE_XOR", "CAST", "FLOOR_DIV", "FLOOR_MOD", "ONE_HOT", "RIGHT_SHIFT", "SCATTER_ND", "ZEROS_LIKE")
@@ -113,13 +113,13 @@ def _as_uint8(op: RawOp, raw: RawModel, held: set[int], tensors: list[RawTensor]
 
 def _with_weights(op: RawOp, raw: RawModel, held: set[int], tensors: list[RawTensor]) -> RawOp:
     """The op with weights less their zero point, or with the arithmetic of uint8."""
-    if op.code == "AVERAGE_POOL_2D" and isinstance(op.options, WindowOptions) and {*op.inputs} & held:
+    if op.code == "AVERAGE_POOL_2D" and {*op.inputs} & held:
         return replace(op, options=replace(op.options, halves_up=True))
     if op.code == "L2_NORMALIZATION" and {*op.inputs} & held:
-        return replace(op, options=NormOptions(shifted=True))
-    if isinstance(op.options, ConcatOptions) and {*op.outputs} & held and _rescales(op, raw):
+        return replace(op, options=Options(shifted=True))
+    if op.code == "CONCATENATION" and {*op.outputs} & held and _rescales(op, raw):
         return replace(op, options=replace(op.options, rescales=True))
-    if op.code == "RESIZE_BILINEAR" and isinstance(op.options, ResizeOptions) and {*op.outputs} & held:
+    if op.code == "RESIZE_BILINEAR" and {*op.outputs} & held:
         return replace(op, options=replace(op.options, in_float=True))
     if op.code not in _ROWS or len(op.inputs) <= max(_ROWS[op.code]):
         return op

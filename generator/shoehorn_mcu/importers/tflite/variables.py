@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
-from shoehorn_mcu.importers.tflite.options import CallOnceOptions, VariableOptions
 
 CODES = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 
@@ -37,7 +36,7 @@ def without_variables(raw: RawModel) -> tuple[RawModel, tuple[RawState, ...]]:
     ops = []
     for index, op in enumerate(raw.ops):
         if op.code == "VAR_HANDLE":
-            handles[_one(op.outputs, index, op)] = _name(op)
+            handles[_one(op.outputs, index, op)] = op.options.name
         elif op.code == "READ_VARIABLE":
             name = _variable(handles, op, index)
             place = _one(op.outputs, index, op)
@@ -71,15 +70,15 @@ def _first_values(raw: RawModel) -> dict[str, RawTensor]:
     """The constants that the subgraphs named by CALL_ONCE assign, by variable."""
     found: dict[str, RawTensor] = {}
     for index, op in enumerate(raw.ops):
-        if op.code != "CALL_ONCE" or not isinstance(op.options, CallOnceOptions):
+        if op.code != "CALL_ONCE":
             continue
-        number = op.options.subgraph - 1  # the first subgraph is the model itself
+        number = op.options.subgraphs[0] - 1  # the first subgraph is the model itself
         if not 0 <= number < len(raw.others):
             raise ImportFault(f"op {index} CALL_ONCE names subgraph {number + 1}, which is missing; convert it again")
         part, handles = raw.others[number], dict[int, str]()
         for place, each in enumerate(part.ops):
             if each.code == "VAR_HANDLE":
-                handles[_one(each.outputs, place, each)] = _name(each)
+                handles[_one(each.outputs, place, each)] = each.options.name
             elif (
                 each.code == "ASSIGN_VARIABLE" and len(each.inputs) == 2 and each.inputs[1] in range(len(part.tensors))
             ):
@@ -96,10 +95,6 @@ def _one(places: tuple[int, ...], index: int, op: RawOp) -> int:
     if len(places) != 1:
         raise ImportFault(f"op {index} {op.code} has {len(places)} outputs; convert it again")
     return places[0]
-
-
-def _name(op: RawOp) -> str:
-    return op.options.name if isinstance(op.options, VariableOptions) else ""
 
 
 def _variable(handles: dict[int, str], op: RawOp, index: int) -> str:

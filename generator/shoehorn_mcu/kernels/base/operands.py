@@ -7,6 +7,7 @@ from typing import Final
 
 from shoehorn_mcu.ir import Array, DType, Node, Tensor
 from shoehorn_mcu.kernels.base.contract import Tile, Value
+from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.conv import Window
 
 ALIGNMENT: Final = 4  # bytes, of the addresses of rows: distances are rounded up to it
@@ -17,6 +18,11 @@ def data(tensor: Tensor) -> Array:
     if tensor.data is None:
         raise ValueError(f"operand '{tensor.name}' is not a constant")
     return tensor.data
+
+
+def bounded(clamp: Bounds) -> dict[str, Value]:
+    """Struct members for the bounds of the outputs."""
+    return {"y_min": clamp.low, "y_max": clamp.high}
 
 
 def are(dtype: DType, *tensors: Tensor) -> bool:

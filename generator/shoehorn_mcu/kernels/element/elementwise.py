@@ -9,22 +9,21 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Values, Variant, portable
-from shoehorn_mcu.kernels.base.operands import all_s8, broadcast, element_by_element, runs
+from shoehorn_mcu.kernels.base.operands import all_s8, bounded, broadcast, element_by_element, runs
 from shoehorn_mcu.kernels.base.packed import clamps
 from shoehorn_mcu.kernels.base.rounding import rounds_exactly
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from shoehorn_mcu.ops.elementwise import Addition, add_params, mul_scale, prelu_scales
-from shoehorn_mcu.ops.fixed_point import rescale
+from shoehorn_mcu.ops.fixed_point import Scale, rescale
 
 BinaryT = TypeVar("BinaryT", bound=Binary)
 
 
 def binary(node: Node[Binary]) -> dict[str, Value]:
     """Struct members common to all binary ops."""
-    clamp = node.op.clamp
-    return {**broadcast(node, ("a", "b")), "y_min": clamp.low, "y_max": clamp.high}
+    return {**broadcast(node, ("a", "b")), **bounded(node.op.clamp)}
 
 
 def binary_apart(node: Node, step: int) -> Values:
@@ -37,6 +36,10 @@ def _zeros(node: Node[Binary]) -> dict[str, Value]:
     return {member: tensor.type.quantised.zero_point for member, tensor in named}
 
 
+def _scaled(**scales: Scale) -> dict[str, Value]:
+    return {f"{of}_{name}": value for of, scale in scales.items() for name, value in scale._asdict().items()}
+
+
 def _add(node: Node[Addition]) -> dict[str, Value]:
     left_shift, a, b, y = add_params(node.sig)
     return {
@@ -44,12 +47,7 @@ def _add(node: Node[Addition]) -> dict[str, Value]:
         **_zeros(node),
         "b_sign": node.op.sign,
         "left_shift": left_shift,
-        "a_multiplier": a.multiplier,
-        "a_shift": a.shift,
-        "b_multiplier": b.multiplier,
-        "b_shift": b.shift,
-        "y_multiplier": y.multiplier,
-        "y_shift": y.shift,
+        **_scaled(a=a, b=b, y=y),
     }
 
 
@@ -136,8 +134,7 @@ def _no_tables(node: Node) -> dict[str, Value]:
 
 
 def _mul(node: Node[Mul]) -> dict[str, Value]:
-    scale = mul_scale(node.sig)
-    return {**binary(node), **_zeros(node), "multiplier": scale.multiplier, "shift": scale.shift}
+    return {**binary(node), **_zeros(node), **mul_scale(node.sig)._asdict()}
 
 
 def _multiplied_by_vectors(node: Node[Mul]) -> bool:
@@ -163,10 +160,7 @@ def _prelu(node: Node[Prelu]) -> dict[str, Value]:
         "x_zero": x.type.quantised.zero_point,
         "alpha_zero": alpha.type.quantised.zero_point,
         "y_zero": node.output.type.quantised.zero_point,
-        "positive_multiplier": positive.multiplier,
-        "positive_shift": positive.shift,
-        "negative_multiplier": negative.multiplier,
-        "negative_shift": negative.shift,
+        **_scaled(positive=positive, negative=negative),
     }
 
 

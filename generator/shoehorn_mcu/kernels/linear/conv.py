@@ -11,18 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, Bools, DType, Node
+from shoehorn_mcu.kernels.base import operands
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
-from shoehorn_mcu.kernels.base.operands import (
-    ALIGNMENT,
-    HELD,
-    all_s8,
-    are,
-    behind_channels,
-    behind_held,
-    behind_pixels,
-    data,
-    holds,
-)
 from shoehorn_mcu.kernels.base.work import LANES, Work, by_fours, by_lanes, copied, dots, elements, inside, rests
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, LinearOp, TransposeConv2d
@@ -34,7 +24,7 @@ Convolution = Conv2d | DepthwiseConv2d | TransposeConv2d
 def _linear_s8(node: Node[LinearOp]) -> bool:
     _, weights, bias = node.inputs
     constant = weights.data is not None and bias.data is not None
-    return constant and all_s8(node) and are(DType.INT8, weights) and are(DType.INT32, bias)
+    return constant and operands.all_s8(node) and operands.are(DType.INT8, weights) and operands.are(DType.INT32, bias)
 
 
 def geometry(node: Node[Convolution]) -> dict[str, Value]:
@@ -57,14 +47,13 @@ def _window(node: Node[Convolution]) -> dict[str, Value]:
         **geometry(node),
         "x_zero": node.x.type.quantised.zero_point,
         "y_zero": node.output.type.quantised.zero_point,
-        "y_min": node.op.clamp.low,
-        "y_max": node.op.clamp.high,
+        **operands.bounded(node.op.clamp),
     }
 
 
 def _folded(node: Node[LinearOp], channel_axis: int) -> Value:
     x, weights, bias = node.inputs
-    return folded_bias(data(weights), data(bias), x.type.quantised.zero_point, channel_axis)
+    return folded_bias(operands.data(weights), operands.data(bias), x.type.quantised.zero_point, channel_axis)
 
 
 def channel_groups(node: Node[Conv2d]) -> dict[str, int]:
@@ -105,7 +94,7 @@ def _transpose_conv2d(node: Node[TransposeConv2d]) -> dict[str, Value]:
 def _scaled(node: Node[LinearOp], scales: tuple[Array, Array], bias: Value) -> dict[str, Value]:
     """The constants of a linear op, weights as in the model."""
     multipliers, shifts = scales
-    return {"weights": data(node.weights), "bias": bias, "multipliers": multipliers, "shifts": shifts}
+    return {"weights": operands.data(node.weights), "bias": bias, "multipliers": multipliers, "shifts": shifts}
 
 
 def conv2d_constants(node: Node[Conv2d]) -> dict[str, Value]:
@@ -115,10 +104,6 @@ def conv2d_constants(node: Node[Conv2d]) -> dict[str, Value]:
 
 def _depthwise_constants(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
     return _scaled(node, conv_scales(node.sig), _folded(node, 3))
-
-
-def _transpose_constants(node: Node[TransposeConv2d]) -> dict[str, Value]:
-    return _scaled(node, conv_scales(node.sig), data(node.bias))
 
 
 def _dense_constants(node: Node[Dense]) -> dict[str, Value]:
@@ -133,8 +118,7 @@ def _dense(node: Node[Dense]) -> dict[str, Value]:
         "inputs": inputs,
         "outputs": outputs,
         "y_zero": node.output.type.quantised.zero_point,
-        "y_min": op.clamp.low,
-        "y_max": op.clamp.high,
+        **operands.bounded(op.clamp),
     }
 
 
@@ -278,7 +262,7 @@ def _depthwise_conv2d_work(node: Node[DepthwiseConv2d]) -> Work:
 
 def _depthwise_conv2d_held(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     pixels, channels = node.output.type.nhwc[2:]
-    return _depthwise_conv2d_work(node) + copied(pixels, channels, channels % ALIGNMENT == 0)
+    return _depthwise_conv2d_work(node) + copied(pixels, channels, channels % operands.ALIGNMENT == 0)
 
 
 def _transpose_conv2d_work(node: Node[TransposeConv2d]) -> Work:
@@ -368,13 +352,13 @@ def _dense_work(node: Node[Dense]) -> Work:
 
 
 def _fits_nibbles(node: Node[LinearOp]) -> bool:
-    weights = data(node.weights)
+    weights = operands.data(node.weights)
     return bool(weights.min() >= -8 and weights.max() <= 7)
 
 
 def _nibbles(node: Node[LinearOp], constants: dict[str, Value]) -> dict[str, Value]:
     """The constants with two weights in a byte, the first one in its low bits; each run of inputs begins a byte."""
-    weights = data(node.weights)
+    weights = operands.data(node.weights)
     even = np.pad(weights, (*((0, 0),) * (weights.ndim - 1), (0, weights.shape[-1] % 2))).astype(np.uint8)
     return {**constants, "weights": (even[..., 0::2] & 15) | (even[..., 1::2] << 4)}
 
@@ -387,21 +371,13 @@ def _dense_nibbles(node: Node[Dense], tile: Tile) -> dict[str, Value]:
     return _nibbles(node, _dense_constants(node))
 
 
-def _conv2d_nibbles_work(node: Node[Conv2d], tile: Tile) -> Work:
-    return _conv2d_work(node)
-
-
-def _dense_nibbles_work(node: Node[Dense], tile: Tile) -> Work:
-    return _dense_work(node)
-
-
 CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True, spaced=y_step)
 DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, _depthwise_constants, _linear_s8)
 TRANSPOSE = Contract(
     "transpose_conv2d_s8",
     (TransposeConv2d,),
     _transpose_conv2d,
-    _transpose_constants,
+    lambda node: _scaled(node, conv_scales(node.sig), operands.data(node.bias)),
     _linear_s8,
     spaced=y_step,
 )
@@ -410,26 +386,26 @@ DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)
 
 def _behind_one(node: Node[Window], tile: Tile) -> int | None:
     """Of kernels that read a window for each few of its outputs."""
-    return behind_pixels(node, 1)
+    return operands.behind_pixels(node, 1)
 
 
 VARIANTS = (
     replace(portable(CONV2D, _conv2d_work), behind=_behind_one),
     Variant(CONV2D, _conv2d_by_fours, suffix="simd32_dot", shared="c", isa=Isa.SIMD32, behind=_behind_one),
-    replace(portable(DEPTHWISE, _depthwise_conv2d_work), behind=lambda node, _: behind_channels(node)),
+    replace(portable(DEPTHWISE, _depthwise_conv2d_work), behind=lambda node, _: operands.behind_channels(node)),
     Variant(
         DEPTHWISE,
         _depthwise_conv2d_held,
         suffix="held",
         body="c",
-        tiles=HELD,
-        fits=holds,
+        tiles=operands.HELD,
+        fits=operands.holds,
         same_time=True,
-        behind=behind_held,
+        behind=operands.behind_held,
     ),
     portable(TRANSPOSE, _transpose_conv2d_work),
     Variant(TRANSPOSE, _transpose_conv2d_by_fours, suffix="simd32", isa=Isa.SIMD32),
     portable(DENSE, _dense_work),
-    Variant(CONV2D, _conv2d_nibbles_work, suffix="nibbles", accepts=_fits_nibbles, pack=_conv2d_nibbles),
-    Variant(DENSE, _dense_nibbles_work, suffix="nibbles", accepts=_fits_nibbles, pack=_dense_nibbles),
+    Variant(CONV2D, lambda node, _: _conv2d_work(node), suffix="nibbles", accepts=_fits_nibbles, pack=_conv2d_nibbles),
+    Variant(DENSE, lambda node, _: _dense_work(node), suffix="nibbles", accepts=_fits_nibbles, pack=_dense_nibbles),
 )

@@ -15,15 +15,8 @@ from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all
 from shoehorn_mcu.kernels.base.packed import Linear, filled, linear, scaled_exactly
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.linear import packed_conv
 from shoehorn_mcu.kernels.linear.conv import CONV2D, DENSE
-from shoehorn_mcu.kernels.linear.packed_conv import (
-    copies,
-    groups,
-    has_one_group,
-    is_pointwise,
-    padding_tap,
-    unpadded_rows,
-)
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, Dense
 
@@ -79,18 +72,18 @@ def _is_copied(node: Node[Conv2d]) -> bool:
 
 def _is_in_place(node: Node[Conv2d]) -> bool:
     """Whether the kernel for 1x1 windows computes it: each pixel is a run."""
-    return is_pointwise(node) and node.weights.type.shape[3] >= HALF
+    return packed_conv.is_pointwise(node) and node.weights.type.shape[3] >= HALF
 
 
 def _accepts_pointwise(node: Node[Conv2d]) -> bool:
-    return _is_in_place(node) and has_one_group(node) and packable(linear(node, CONV2D))
+    return _is_in_place(node) and packed_conv.has_one_group(node) and packable(linear(node, CONV2D))
 
 
 def _accepts_windows(node: Node[Conv2d]) -> bool:
     """One group, a window that is small or has no more than TAPS taps, each a run, and exact."""
     _, height, width, inputs = node.weights.type.shape
     fits = _is_copied(node) or (height * width <= TAPS and inputs >= HALF)
-    return fits and not _is_in_place(node) and has_one_group(node) and packable(linear(node, CONV2D))
+    return fits and not _is_in_place(node) and packed_conv.has_one_group(node) and packable(linear(node, CONV2D))
 
 
 def _rounded(inputs: int) -> int:
@@ -103,7 +96,7 @@ def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     if "taps" not in tile.sizes:
         return _aligned(pack(layer, inputs))
     if not _is_copied(node):
-        return _aligned(np.concatenate([padding_tap(node, VECTOR), pack(layer, inputs)]))
+        return _aligned(np.concatenate([packed_conv.padding_tap(node, VECTOR), pack(layer, inputs)]))
     count = layer.weights.shape[1]
     weights: NDArray[np.int8] = np.pad(layer.weights, ((0, 0), (0, _rounded(count) - count)))
     return _aligned(pack(layer._replace(weights=weights), weights.shape[1]))
@@ -150,10 +143,10 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     if not windows or _is_copied(node):
         run = _rounded(height * width * inputs) if windows else inputs
         made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run))
-        return made + copies(node, (VECTOR, HALF)) if windows else made
-    joined = unpadded_rows(node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
+        return made + packed_conv.copies(node, (VECTOR, HALF)) if windows else made
+    joined = packed_conv.unpadded_rows(node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
     total = Work()
-    for (size, inside), times in groups(node, PIXELS):
+    for (size, inside), times in packed_conv.groups(node, PIXELS):
         by_line = joined * inside * (size == PIXELS)
         runs = by_line * height + (1 - by_line) * height * width
         steps, halves = (height * width * count for count in _counted(inputs))

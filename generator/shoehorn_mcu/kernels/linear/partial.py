@@ -6,7 +6,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import DType, Node, Tensor
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable
-from shoehorn_mcu.kernels.base.operands import are, data
+from shoehorn_mcu.kernels.base.operands import are, bounded, data
 from shoehorn_mcu.kernels.base.work import Work, by_fours
 from shoehorn_mcu.kernels.linear.conv import window_work
 from shoehorn_mcu.machine.targets import Isa
@@ -45,10 +45,6 @@ def _constants(node: Node[Partial]) -> dict[str, Value]:
     return {"weights": data(node.weights), "start": None if node.op.goes_on else data(_start(node))}
 
 
-def _partial_work(node: Node[Partial]) -> Work:
-    return window_work(node)
-
-
 def _partial_by_fours(node: Node[Partial], tile: Tile) -> Work:
     return window_work(node, sums=by_fours)
 
@@ -72,8 +68,7 @@ def _rescale(node: Node[Rescale]) -> dict[str, Value]:
         "positions": positions,
         "channels": channels,
         "y_zero": node.output.type.quantised.zero_point,
-        "y_min": op.clamp.low,
-        "y_max": op.clamp.high,
+        **bounded(op.clamp),
         "scale_step": int(multipliers.type.elements > 1),
         "narrow": int(are(DType.INT16, total)),
     }
@@ -101,7 +96,7 @@ SUMS = Contract("partial_conv2d_s8_s32", (FirstPartial, NextPartial), _partial, 
 RESCALE = Contract("rescale_sums_s8", (Rescale,), _rescale, _scales, _rescales)
 
 VARIANTS = (
-    portable(SUMS, _partial_work, _in_sums),
+    portable(SUMS, lambda node: window_work(node), _in_sums),
     Variant(SUMS, _partial_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32, in_place=_in_sums),
     portable(RESCALE, _rescale_work, _total),
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Node, is_a
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
-from shoehorn_mcu.kernels.base.operands import all_s8, are, data
+from shoehorn_mcu.kernels.base.operands import all_s8, are, bounded, data
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import convolution_work, dense_work, depthwise_work, geometry, transposed_work
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
@@ -57,19 +57,14 @@ def _spaced(node: Node[LinearOp]) -> dict[str, Value]:
     return {"stride": 1, "spacing": node.op.stride[1], "pad_left": left}
 
 
-def _bounds(node: Node[LinearOp]) -> dict[str, Value]:
-    clamp = node.op.clamp
-    return {"y_min": clamp.low, "y_max": clamp.high}
-
-
 def _s8_facts(node: Node[LinearOp]) -> dict[str, Value]:
     x, y = node.x.type.quantised, node.output.type.quantised
-    return {**_shapes(node), "x_zero": x.zero_point, "y_zero": y.zero_point, **_bounds(node)}
+    return {**_shapes(node), "x_zero": x.zero_point, "y_zero": y.zero_point, **bounded(node.op.clamp)}
 
 
 def _s16_facts(node: Node[LinearOp]) -> dict[str, Value]:
     wide = int(node.bias.type.dtype is DType.INT64)
-    return {"spacing": 1, **_shapes(node), **_spaced(node), "wide": wide, **_bounds(node)}
+    return {"spacing": 1, **_shapes(node), **_spaced(node), "wide": wide, **bounded(node.op.clamp)}
 
 
 def _by_tap(node: Node[LinearOp]) -> Array:

@@ -87,10 +87,6 @@ def _lstm_work_of_16(node: Node[Lstm], tile: Tile) -> Work:
     return _lstm_work(node)
 
 
-def _lstm_by_fours(node: Node[Lstm], tile: Tile) -> Work:
-    return _lstm_work(node, by_fours)
-
-
 def _recurrence(node: Node[Recurrence]) -> dict[str, Value]:
     *_, factors = node.inputs
     op, (gates, units) = node.op, node.bias.type.shape
@@ -138,7 +134,7 @@ LSTM_S16 = Contract("lstm_s16", (Lstm,), _lstm, _constants_16, _is_s16)
 VARIANTS = (
     portable(LSTM, _lstm_work),
     Variant(RECURRENCE, _recurrence_work, written=_written, pack=_compiled),
-    Variant(LSTM, _lstm_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32),
+    Variant(LSTM, lambda node, _: _lstm_work(node, by_fours), suffix="simd32", shared="c", isa=Isa.SIMD32),
     Variant(LSTM_S16, _lstm_work_of_16, defines=("SH_ROWS_16",)),
     Variant(
         LSTM_S16,

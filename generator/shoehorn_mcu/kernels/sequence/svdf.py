@@ -14,7 +14,6 @@ from shoehorn_mcu.ops.fixed_point import quantize_multiplier, wrap32
 
 def _state(node: Node[SvdfState]) -> dict[str, Value]:
     x, memory, weights = (tensor.type for tensor in node.inputs)
-    multiplier, shift = quantize_multiplier(node.op.factor(node.sig))
     return {
         "batch": x.shape[0],
         "inputs": x.shape[1],
@@ -22,8 +21,7 @@ def _state(node: Node[SvdfState]) -> dict[str, Value]:
         "memory": memory.shape[1] // weights.shape[0],
         "wide": int(memory.dtype is DType.INT16),
         "zero": memory.quantised.zero_point,
-        "multiplier": multiplier,
-        "shift": shift,
+        **quantize_multiplier(node.op.factor(node.sig))._asdict(),
     }
 
 
@@ -49,15 +47,13 @@ def _in_memory(node: Node[SvdfState]) -> int | None:
 
 def _sum(node: Node[SvdfSum]) -> dict[str, Value]:
     memory, weights, bias = (tensor.type for tensor in node.inputs)
-    multiplier, shift = quantize_multiplier(node.op.factor(node.sig))
     return {
         "batch": memory.shape[0],
         "units": bias.shape[0],
         "values": weights.elements // bias.shape[0],
         "wide": int(memory.dtype is DType.INT16),
         "y_zero": node.output.type.quantised.zero_point,
-        "multiplier": multiplier,
-        "shift": shift,
+        **quantize_multiplier(node.op.factor(node.sig))._asdict(),
     }
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
-from shoehorn_mcu.kernels.base.operands import all_s8, are
+from shoehorn_mcu.kernels.base.operands import all_s8, are, bounded
 from shoehorn_mcu.kernels.base.packed import clamps
 from shoehorn_mcu.kernels.base.work import BLOCK, Work, by_blocks, elements, filled, inside
 from shoehorn_mcu.machine.targets import Isa
@@ -31,8 +31,7 @@ def pool2d(node: Node[Pool2d]) -> dict[str, Value]:
         "stride": op.stride[1],
         "pad_left": op.padding.left,
         "y_step": channels,
-        "y_min": op.clamp.low,
-        "y_max": op.clamp.high,
+        **bounded(op.clamp),
     }
 
 
@@ -75,8 +74,7 @@ def _mean(node: Node[Mean]) -> dict[str, Value]:
         **mean_shape(node),
         "x_zero_sum": node.x.type.quantised.zero_point * elements,
         "y_zero": node.output.type.quantised.zero_point,
-        "multiplier": scale.multiplier,
-        "shift": scale.shift,
+        **scale._asdict(),
     }
 
 
@@ -86,18 +84,9 @@ def _softmax(node: Node[Softmax]) -> dict[str, Value]:
     return {
         "positions": positions,
         "channels": channels,
-        "multiplier": scale.multiplier,
-        "shift": scale.shift,
+        **scale._asdict(),
         "diff_min": diff_min,
     }
-
-
-def _no_exps(node: Node[Softmax]) -> dict[str, Value]:
-    return {"exps": None}
-
-
-def _exps(node: Node[Softmax], tile: Tile) -> dict[str, Value]:
-    return {"exps": softmax_exps(node.op, node.sig)}
 
 
 def _softmaxes(node: Node[Softmax]) -> bool:
@@ -185,10 +174,6 @@ def _words_work(node: Node[Pool2d], most: int) -> Work:
     )
 
 
-def _max_pool2d_words_work(node: Node[Pool2d], tile: Tile) -> Work:
-    return _words_work(node, 16)
-
-
 def _average_pool2d_words_work(node: Node[Pool2d], tile: Tile) -> Work:
     clamp = node.op.clamp
     outputs = node.output.type.row_elements
@@ -232,10 +217,6 @@ def _means_by_vectors(node: Node[Mean]) -> bool:
 
 def _means_by_words(node: Node[Mean]) -> bool:
     return _means_over_pixels(node, CHANNELS)
-
-
-def _mean_vectors_work(node: Node[Mean], tile: Tile) -> Work:
-    return _mean_blocks(node, VECTOR)
 
 
 def _mean_words_work(node: Node[Mean], tile: Tile) -> Work:
@@ -301,17 +282,17 @@ AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _average_pool2d, 
 POOL_16 = Contract("pool2d_s16", (AveragePool2d, MaxPool2d), _pool2d_16, accepts=_is_s16, spaced=y_step)
 MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), pool2d, accepts=all_s8, spaced=y_step)
 MEAN = Contract("mean_s8", (Mean,), _mean, accepts=all_s8, takes_row=True)
-SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, _no_exps, accepts=_softmaxes)
+SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, lambda _: {"exps": None}, accepts=_softmaxes)
 
 VARIANTS = (
     portable(AVERAGE_POOL, average_pool2d_work),
     Variant(AVERAGE_POOL, _average_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_averaged_by_words),
     portable(MAX_POOL, _max_pool2d_s8_work),
     portable(POOL_16, average_pool2d_work),
-    Variant(MAX_POOL, _max_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_pooled_by_words),
+    Variant(MAX_POOL, lambda node, _: _words_work(node, 16), suffix="simd32", isa=Isa.SIMD32, accepts=_pooled_by_words),
     portable(MEAN, _mean_work),
     Variant(MEAN, _mean_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_means_by_words),
-    Variant(MEAN, _mean_vectors_work, suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),
+    Variant(MEAN, lambda node, _: _mean_blocks(node, VECTOR), suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),
     portable(SOFTMAX, _softmax_work),
-    Variant(SOFTMAX, _looked_up_work, suffix="table", pack=_exps),
+    Variant(SOFTMAX, _looked_up_work, suffix="table", pack=lambda node, _: {"exps": softmax_exps(node.op, node.sig)}),
 )

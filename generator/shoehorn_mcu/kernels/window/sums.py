@@ -8,7 +8,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base.contract import Contract, Value, Variant, portable
-from shoehorn_mcu.kernels.base.operands import are, data
+from shoehorn_mcu.kernels.base.operands import are, bounded, data
 from shoehorn_mcu.kernels.base.work import LANES, Work, by_fours, by_lanes
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Average, RunningMax, SumDense, SumPool
@@ -29,7 +29,7 @@ def _pool(node: Node[SumPool]) -> dict[str, Value]:
 
 def _most(node: Node[RunningMax]) -> dict[str, Value]:
     op = node.op
-    return {**columns(node), "y_min": op.clamp.low, "y_max": op.clamp.high}
+    return {**columns(node), **bounded(op.clamp)}
 
 
 def columns_work(node: Node[SumPool | RunningMax]) -> Work:
@@ -75,8 +75,7 @@ def _average(node: Node[Average]) -> dict[str, Value]:
     return {
         "elements": node.output.type.row_elements,
         "count": op.count,
-        "y_min": op.clamp.low,
-        "y_max": op.clamp.high,
+        **bounded(op.clamp),
         "narrow": int(are(DType.INT16, node.x)),
     }
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.planner.blocks.composites import left_out
-from shoehorn_mcu.planner.effort import CHAIN_LONGEST, CHAIN_MOST
+from shoehorn_mcu.planner.effort import CHAIN
 from shoehorn_mcu.planner.order.flow import once
 from shoehorn_mcu.planner.problem import Block, Cut, Problem, Read
 
@@ -61,7 +61,7 @@ def chains(problem: Problem) -> list[Block]:
     known = {(block.first, block.last) for block in problem.blocks}
     found = [chain for chain in _all(problem) if (chain.first, chain.last) not in known]
     blocks = (_block(problem, chain) for chain in sorted(found, key=lambda chain: -chain.worth))
-    best = islice((block for block in blocks if not left_out(problem, block)), CHAIN_MOST)
+    best = islice((block for block in blocks if not left_out(problem, block)), CHAIN.MOST)
     return sorted(best, key=lambda block: (block.first, block.last))
 
 
@@ -82,7 +82,7 @@ def _all(problem: Problem) -> Iterator[_Chain]:
     fixed = set(once(problem))
     for last, op in enumerate(problem.ops):
         if last not in fixed and problem.by_name[op.writes].rows > 1:
-            inner = range(last - 1, max(-1, last - CHAIN_LONGEST), -1)
+            inner = range(last - 1, max(-1, last - CHAIN.LONGEST), -1)
             own = {i: readers.get(problem.ops[i].writes, []) for i in inner}
             stop = next((i for i in inner if i in fixed or problem.ops[i].writes in outside or not own[i]), -1)
             yield from _ending(problem, last, {i: each for i, each in own.items() if i > stop})

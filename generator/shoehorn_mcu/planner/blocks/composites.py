@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
-from shoehorn_mcu.planner.effort import BLOCK_BANDS
+from shoehorn_mcu.planner.effort import BLOCK
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.problem import Block, Problem
 
@@ -34,7 +34,7 @@ def possible(problem: Problem, block: Block, most_macs: int | None, below: int) 
     long.
     """
     height = problem.by_name[problem.ops[block.last].writes].rows
-    bands = sorted({min(height, band) for band in BLOCK_BANDS} | {height})
+    bands = sorted({min(height, band) for band in BLOCK.BANDS} | {height})
     patterns = [p for p in (Pattern(problem, block, band) for band in bands) if _around(problem, p) < below]
     found = []
     for pattern in patterns:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.planner.effort import SHORTEN_FARTHEST, SHORTEN_PASSES
+from shoehorn_mcu.planner.effort import SHORTEN
 from shoehorn_mcu.planner.live_ranges import Row
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import replay
@@ -29,7 +29,7 @@ def shortened(flow: Flow, events: Sequence[Event]) -> list[Event]:
     """The same computations, one row each, in an order with a peak no higher; `events` runs."""
     most = replay(flow, events).peak
     shortening = _Shortening(_Links(flow, events), most)
-    for each in range(SHORTEN_PASSES):
+    for each in range(SHORTEN.PASSES):
         order = shortening.order
         shortening.move(order if each % 2 else order[::-1])
     shorter = [events[i] for i in shortening.order]
@@ -102,7 +102,7 @@ class _Shortening:
         ffi, lists = library.ffi, (links.reads, links.readers, links.before, links.behind)
         self._move, self._events = library.lib.sh_shorten, ffi.new("int32_t[]", max(1, links.count))
         parts = (part for each in lists for part in _parts(each))
-        farthest = max(1, min(links.count, SHORTEN_FARTHEST))
+        farthest = max(1, min(links.count, SHORTEN.FARTHEST))
         self._keep = [
             *(ffi.new("int64_t[]", column) for column in (links.slots, links.extra)),
             *(ffi.new("int32_t[]", column) for column in (_marked(links.kept, len(links.slots)), *parts)),

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 
 from shoehorn_mcu.planner.blocks import composites as banded
-from shoehorn_mcu.planner.effort import GROUP_FEW
+from shoehorn_mcu.planner.effort import GROUP
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.partition.space import Group, Space, minimax
 from shoehorn_mcu.planner.problem import NEVER, Block
@@ -57,8 +57,8 @@ class Bounds:
             inside = self._space.inside(start, end)
             floor = 0 if self.spares(inside) else self._relaxed.peak(range(start, end), start, end) or 0
             if floor < self._space.plain:
-                choices = list(islice(self._choices(inside), GROUP_FEW + 1))
-                if len(choices) <= GROUP_FEW:
+                choices = list(islice(self._choices(inside), GROUP.FEW + 1))
+                if len(choices) <= GROUP.FEW:
                     floor = self._least(Group(start, end), choices)
             self._floors[start, end] = floor
         floor = self._floors[start, end]

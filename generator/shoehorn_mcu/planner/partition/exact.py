@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 
 from shoehorn_mcu.planner.blocks import composites as banded
-from shoehorn_mcu.planner.effort import EXACT_ALL_RUNS, EXACT_RUNS
+from shoehorn_mcu.planner.effort import EXACT
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.partition.bounds import Bounds
 from shoehorn_mcu.planner.partition.space import Choice, Group, Space, least_path
@@ -33,7 +33,7 @@ class Least:
 class Exact:
     """Exact searches in one space, and the effort that they share: so many peaks of groups are computed."""
 
-    def __init__(self, space: Space, bounds: Bounds, effort: int = EXACT_ALL_RUNS) -> None:
+    def __init__(self, space: Space, bounds: Bounds, effort: int = EXACT.ALL_RUNS) -> None:
         self.space, self.bounds = space, bounds
         self._flows: dict[tuple[int, ...], Flow] = {}
         self.effort = effort
@@ -132,7 +132,7 @@ class _Ask:
     def _search(self, most: int, order: Sequence[int]) -> None:
         """A* over composites for one block after the other, within the effort for one search."""
         heap: list[tuple[int, int, tuple[int, ...]]] = [(sum(self._alone), len(order), ())]
-        too_costly, enough = False, max(0, self._exact.effort - EXACT_RUNS)
+        too_costly, enough = False, max(0, self._exact.effort - EXACT.RUNS)
         known = 0 if self.choice is None else self.choice.cost
         while heap:
             weight, to_come, chosen = heappop(heap)

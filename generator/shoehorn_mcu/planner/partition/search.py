@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shoehorn_mcu.planner.blocks import composites as banded
-from shoehorn_mcu.planner.effort import EXACT_ALL_RUNS, PARTITION_STEP, PARTITION_TRIES, PARTITION_TRY
+from shoehorn_mcu.planner.effort import EXACT, PARTITION
 from shoehorn_mcu.planner.partition.bounds import Bounds
 from shoehorn_mcu.planner.partition.exact import Exact
 from shoehorn_mcu.planner.partition.space import Choice, Group, Space, least_path, minimax
@@ -39,7 +39,7 @@ class PartitionSearch:
     the effort of all exact searches.
     """
 
-    def __init__(self, problem: Problem, most_macs: int | None, runs: int = EXACT_ALL_RUNS) -> None:
+    def __init__(self, problem: Problem, most_macs: int | None, runs: int = EXACT.ALL_RUNS) -> None:
         self.space, self._most_macs = Space(problem, most_macs), most_macs
         self.bounds = Bounds(self.space)
         self._exact = Exact(self.space, self.bounds, runs)
@@ -108,15 +108,15 @@ class PartitionSearch:
             elif partition:
                 low = floor = middle + 1
             else:
-                low = middle + max(1, int(middle * PARTITION_STEP))
+                low = middle + max(1, int(middle * PARTITION.STEP))
         self._raised = floor
         partitions |= {p for p in (*self._just_below(high, floor), self.cheapest(high)) if p is not None}
         return sorted(partitions, key=lambda p: (p.peak, p.extra_cost)), floor
 
     def _just_below(self, limit: int, floor: int) -> Iterator[Partition]:
         """Partitions for limits just below; several are tried, since the quick search is not monotone in the limit."""
-        for _ in range(PARTITION_TRIES):
-            limit -= max(1, int(limit * PARTITION_TRY))
+        for _ in range(PARTITION.TRIES):
+            limit -= max(1, int(limit * PARTITION.TRY))
             if limit >= floor and (partition := self._roughly(limit)) is not None and self._allowed(partition):
                 limit = partition.peak
                 yield partition

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.blocks.cascade import Composite
-from shoehorn_mcu.planner.effort import GROUP_LONGEST
+from shoehorn_mcu.planner.effort import GROUP
 from shoehorn_mcu.planner.order.flow import Event, Flow, Runner
 from shoehorn_mcu.planner.problem import NEVER, Block, Problem
 
@@ -138,7 +138,7 @@ def minimax(count: int, peak_of: Callable[[int, int, int], int | None], tail: in
     """
     best, before = [0] + [NEVER] * count, [0] * (count + 1)
     for end in range(1, count + 1):
-        for start in range(end - (tail if end == count else 1), max(-1, end - 1 - GROUP_LONGEST), -1):
+        for start in range(end - (tail if end == count else 1), max(-1, end - 1 - GROUP.LONGEST), -1):
             if best[start] >= best[end]:
                 continue
             peak = peak_of(start, end, best[end])
@@ -167,7 +167,7 @@ def least_path(
     cost = [0] + [NEVER] * count
     before: list[Group | None] = [None] * (count + 1)
     for end in range(1, count + 1):
-        for start in range(end - (tail if end == count else 1), max(-1, end - 1 - GROUP_LONGEST), -1):
+        for start in range(end - (tail if end == count else 1), max(-1, end - 1 - GROUP.LONGEST), -1):
             if cost[start] >= cost[end]:
                 continue
             choice = choose(start, end)

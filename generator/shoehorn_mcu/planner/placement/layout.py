@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from shoehorn_mcu.planner.blocks.cascade import Composite, Part
-from shoehorn_mcu.planner.effort import LAYOUT_ARENAS, LAYOUT_HOPELESS, LAYOUT_WORTH
+from shoehorn_mcu.planner.effort import LAYOUT
 from shoehorn_mcu.planner.live_ranges import LiveRanges, Row
 from shoehorn_mcu.planner.memory_plan import Editions, Placement, Scratch, Step
 from shoehorn_mcu.planner.order.flow import Event, Flow, rigid, single_events
@@ -285,17 +285,17 @@ def _shares(order: RowOrder) -> Iterable[Share]:
 
 def _may_be_less(layout: _Layout, least: int, most: int, fits_first: bool) -> bool:
     """Whether an arena below `most` is likely; with `fits_first` only where first fit comes near."""
-    return least < most and not (fits_first and first_fit(layout.bundles) > most * LAYOUT_HOPELESS)
+    return least < most and not (fits_first and first_fit(layout.bundles) > most * LAYOUT.HOPELESS)
 
 
 def _with_fewer(
     order: RowOrder, enough: int | None, low: int, below: int, best: tuple[_Layout, int, _Bases]
 ) -> tuple[_Layout, int, _Bases]:
     """The best placement where as few rows overlap as some arenas above the load `low` need: the fewer, the easier."""
-    for _ in range(LAYOUT_ARENAS):
+    for _ in range(LAYOUT.ARENAS):
         most = min(best[1], below)
         limit = aligned((low + most) // 2)
-        if limit <= low or most - low < most * LAYOUT_WORTH or (enough is not None and best[1] <= enough):
+        if limit <= low or most - low < most * LAYOUT.WORTH or (enough is not None and best[1] <= enough):
             break
         made = _Layout(order, Share.NEEDED, limit)
         arena_bytes, bases = place(made.bundles, limit, Effort.LEAST, most)

@@ -20,31 +20,7 @@ from itertools import count, islice, pairwise, product
 from operator import itemgetter
 
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.planner.effort import (
-    PLACE_FAR,
-    PLACE_FIRST_WORK,
-    PLACE_FIT_PAIRS,
-    PLACE_FIT_ROUNDS,
-    PLACE_LEAST_PART,
-    PLACE_LESS_PIECE_WORK,
-    PLACE_LOWERING_TRIES,
-    PLACE_LOWERING_WORK,
-    PLACE_MOST_BOXES,
-    PLACE_NARROW,
-    PLACE_NOISES,
-    PLACE_PAIR_WORK,
-    PLACE_PIECE_LOWERING_WORK,
-    PLACE_PIECE_WORK,
-    PLACE_PINNED_RUNS,
-    PLACE_POWERS,
-    PLACE_QUICK_PART,
-    PLACE_RUNS,
-    PLACE_SEARCH,
-    PLACE_SOME_WORK,
-    PLACE_STEEP,
-    PLACE_WIDE,
-    PLACE_WORK,
-)
+from shoehorn_mcu.planner.effort import PLACE
 from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, allocate
 from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, Profile, load, profile
 from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
@@ -64,7 +40,7 @@ def _keys(bundles: Sequence[Bundle], crowd: Profile) -> Iterator[list[tuple[int,
     yield [(-b.bytes * (b.last - b.first + 1), b.first) for b in bundles]
 
 
-def _settings(widths: Sequence[int] = PLACE_NARROW) -> Iterator[SweepSettings]:
+def _settings(widths: Sequence[int] = PLACE.NARROW) -> Iterator[SweepSettings]:
     """How the sweep is run, one after the other without end; always the same ones.
 
     Runs that begin at the fullest moment end soon where they fail, so there are more of them. Wide beams have noise:
@@ -72,16 +48,16 @@ def _settings(widths: Sequence[int] = PLACE_NARROW) -> Iterator[SweepSettings]:
     """
     ends = (Start.FIRST, Start.LAST)
     for width in widths:
-        yield from (SweepSettings(width, start, power) for start, power in product(ends, PLACE_POWERS))
-        yield from (SweepSettings(width, Start.FULLEST, power, front) for front, power in product(Front, PLACE_STEEP))
+        yield from (SweepSettings(width, start, power) for start, power in product(ends, PLACE.POWERS))
+        yield from (SweepSettings(width, Start.FULLEST, power, front) for front, power in product(Front, PLACE.STEEP))
     for seed in count():
-        width = PLACE_WIDE[seed % len(PLACE_WIDE)]
-        for noise in PLACE_NOISES:
-            rest = product(Front, PLACE_STEEP)
+        width = PLACE.WIDE[seed % len(PLACE.WIDE)]
+        for noise in PLACE.NOISES:
+            rest = product(Front, PLACE.STEEP)
             yield from (SweepSettings(width, Start.FULLEST, power, front, noise, seed) for front, power in rest)
-        power = PLACE_POWERS[seed % len(PLACE_POWERS)]
+        power = PLACE.POWERS[seed % len(PLACE.POWERS)]
         yield from (
-            SweepSettings(width, start, power, noise=PLACE_NOISES[seed % len(PLACE_NOISES)], seed=seed)
+            SweepSettings(width, start, power, noise=PLACE.NOISES[seed % len(PLACE.NOISES)], seed=seed)
             for start in ends
         )
 
@@ -108,7 +84,7 @@ class _Tries:
     def fitted(self, wanted: int, pairs: int) -> Placement:
         """The best of some rounds of first fit, in which about so many pairs of pieces meet."""
         n = sum(len(bundle.pieces) for bundle in self._bundles)
-        rounds = max(1, min(PLACE_FIT_ROUNDS, pairs // (n * n)))
+        rounds = max(1, min(PLACE.FIT_ROUNDS, pairs // (n * n)))
         if (wanted, rounds) not in self._fitted:
             self._fitted[wanted, rounds] = self._best_fit(wanted, rounds)
         return self._fitted[wanted, rounds]
@@ -189,11 +165,11 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
     boxes = [_boxed(i, b) for i, b in enumerate(bundles) if b is not sinking]
     ceiling = tuple(_ceiling(sinking)) if sinking else ()
     height = aligned(wanted)
-    if len(boxes) > PLACE_MOST_BOXES or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
+    if len(boxes) > PLACE.MOST_BOXES or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
         return None, 0
-    result = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=PLACE_SEARCH)
+    result = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=PLACE.SEARCH)
     if result.status is Status.INFEASIBLE:
-        result = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=PLACE_SEARCH)
+        result = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=PLACE.SEARCH)
     if result.height is None:
         return None, result.bound
     top = {} if sinking is None else {sinking.name: result.height - aligned(sinking.bytes)}
@@ -216,7 +192,7 @@ def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
         base = (wanted - size - living) // ALIGNMENT * ALIGNMENT
         if 0 <= base <= wanted - input_.bytes:
             placement = _Tries([_held(b, base, wanted) if b is input_ else b for b in bundles]).at(
-                wanted, islice(_settings(), PLACE_PINNED_RUNS), PLACE_FIRST_WORK
+                wanted, islice(_settings(), PLACE.PINNED_RUNS), PLACE.FIRST_WORK
             )
             if placement is not None:
                 return _placement(bundles, {**placement[1], input_.name: base})
@@ -238,13 +214,13 @@ def _lower(tries: _Tries, wanted: int, best: Placement, work: int, below: int) -
     while min(best[0], below) - low > ALIGNMENT and work > 0:
         height = (low + min(best[0], below)) // 2
         before = tries.work
-        placement = tries.at(height, islice(_settings(PLACE_NARROW[1:]), PLACE_LOWERING_TRIES), work)
+        placement = tries.at(height, islice(_settings(PLACE.NARROW[1:]), PLACE.LOWERING_TRIES), work)
         work -= tries.work - before
         low = low if placement else height
         best = placement or best
     last = tries.height_below(below)
     if best[0] > last > low:  # less than a word remains
-        best = tries.at(last, islice(_settings(PLACE_NARROW[1:]), PLACE_LOWERING_TRIES), work) or best
+        best = tries.at(last, islice(_settings(PLACE.NARROW[1:]), PLACE.LOWERING_TRIES), work) or best
     return best
 
 
@@ -287,14 +263,14 @@ def first_fit(bundles: Sequence[Bundle]) -> int:
     return tries.fitted(tries.load, 0)[0]
 
 
-_PARTS = {Effort.LEAST: PLACE_LEAST_PART, Effort.QUICK: PLACE_QUICK_PART}
+_PARTS = {Effort.LEAST: PLACE.LEAST_PART, Effort.QUICK: PLACE.QUICK_PART}
 """By effort: the part of the whole work that is done."""
 
 
 def _first_work(full: bool, pieces: int, part: int) -> int:
     """The work of the first tries at the wanted height."""
-    work = min(PLACE_FIRST_WORK, (PLACE_PIECE_WORK if full else PLACE_LESS_PIECE_WORK) * pieces)
-    return work if full else max(work, PLACE_FIRST_WORK // part)
+    work = min(PLACE.FIRST_WORK, (PLACE.PIECE_WORK if full else PLACE.LESS_PIECE_WORK) * pieces)
+    return work if full else max(work, PLACE.FIRST_WORK // part)
 
 
 def _is_hollow(bundle: Bundle) -> bool:
@@ -305,11 +281,11 @@ def _is_hollow(bundle: Bundle) -> bool:
 @lru_cache(_REMEMBERED)
 def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int) -> Placement:
     """As `place`, cached: plans with different groups may have equal orders of rows, and so equal bundles."""
-    tries, settings_left = _tries(bundles), islice(_settings(), PLACE_RUNS)
+    tries, settings_left = _tries(bundles), islice(_settings(), PLACE.RUNS)
     if tries.load >= below:
         return tries.fitted(wanted, 0)  # no placement is low enough
     part = _PARTS.get(effort, 1)
-    best = tries.fitted(tries.load if effort is Effort.QUICK else wanted, PLACE_FIT_PAIRS // part)
+    best = tries.fitted(tries.load if effort is Effort.QUICK else wanted, PLACE.FIT_PAIRS // part)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
     full = effort is Effort.FULL
     first = _first_work(full, pieces, part)
@@ -322,14 +298,14 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     most = effort not in (Effort.LEAST, Effort.QUICK)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
-        some = PLACE_FIRST_WORK if best[0] > wanted * PLACE_FAR else 0
+        some = PLACE.FIRST_WORK if best[0] > wanted * PLACE.FAR else 0
         work = (
-            max(some, min(PLACE_WORK // 2 if hollow else PLACE_WORK, PLACE_PAIR_WORK * pieces**2)) - first
+            max(some, min(PLACE.WORK // 2 if hollow else PLACE.WORK, PLACE.PAIR_WORK * pieces**2)) - first
             if full
-            else PLACE_SOME_WORK
+            else PLACE.SOME_WORK
         )
         best = tries.at(wanted, settings_left, work) or best
-    lowering = min(PLACE_LOWERING_WORK, PLACE_PIECE_LOWERING_WORK * pieces) if full else PLACE_LOWERING_WORK // part
+    lowering = min(PLACE.LOWERING_WORK, PLACE.PIECE_LOWERING_WORK * pieces) if full else PLACE.LOWERING_WORK // part
     return _lower(tries, wanted, best, lowering, below)
 
 

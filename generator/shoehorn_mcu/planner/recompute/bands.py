@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from shoehorn_mcu.planner.effort import REMAT_COPIES
+from shoehorn_mcu.planner.effort import REMAT
 from shoehorn_mcu.planner.memory_plan import HANDOUT
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.remat.graph import Graph
@@ -133,7 +133,7 @@ class _Builder:
     def _add_work(self, reads: set[int], size: int, band: Band) -> int:
         op = self._flow.problem.ops[band.op]
         duration = op.row_cost * (band.end - band.first)
-        most = 1 if band.op in self._flow.once else REMAT_COPIES
+        most = 1 if band.op in self._flow.once else REMAT.COPIES
         self._columns.append((size, duration, most, op.scratch_bytes, self._overwritten(band), reads, band))
         return len(self._columns) - 1
 

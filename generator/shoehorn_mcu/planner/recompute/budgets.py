@@ -4,23 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from shoehorn_mcu.planner.effort import (
-    BUDGET_DESCENT_SHARE,
-    BUDGET_DESCENTS,
-    BUDGET_FAILURES,
-    BUDGET_FEW_SHARE,
-    BUDGET_FINER,
-    BUDGET_FINER_SHARE,
-    BUDGET_FIRST_CUT,
-    BUDGET_GROWTH,
-    BUDGET_LEAST_SECONDS,
-    BUDGET_MISSES,
-    BUDGET_MOST_SECONDS,
-    BUDGET_PATIENCE,
-    BUDGET_ROWS_PER_SECOND,
-    BUDGET_SPARE,
-    REMAT_MOST_NODES,
-)
+from shoehorn_mcu.planner.effort import BUDGET, REMAT
 from shoehorn_mcu.planner.memory_plan import Plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute.search import Order, between, extra_macs, least, nearer
@@ -48,8 +32,8 @@ class Budgets:
     def effort(self, share: float = 1) -> Effort:
         """The search effort for one order of rows; it grows with the number of rows."""
         rows = sum(self._flow.rows.values())
-        seconds = share * min(BUDGET_MOST_SECONDS, max(BUDGET_LEAST_SECONDS, rows / BUDGET_ROWS_PER_SECOND))
-        return Effort(seconds, seconds * BUDGET_PATIENCE)
+        seconds = share * min(BUDGET.MOST_SECONDS, max(BUDGET.LEAST_SECONDS, rows / BUDGET.ROWS_PER_SECOND))
+        return Effort(seconds, seconds * BUDGET.PATIENCE)
 
     def for_capacity(self, capacity: int) -> Iterator[Plan]:
         """Plans for falling budgets until one fits, then plans that fit with less work each.
@@ -57,12 +41,12 @@ class Budgets:
         A search may miss what one for a lower budget finds, so a few failures do not end it.
         """
         now, loose, failed = self._start, None, 0
-        for part in BUDGET_SPARE:
+        for part in BUDGET.SPARE:
             budget = int(capacity * (1 - part))
             order = self._nearer(now, budget, self.effort())
             if order is None:
                 failed += 1
-                if failed == BUDGET_FAILURES:
+                if failed == BUDGET.FAILURES:
                     return
                 continue
             plan = self._place(order.events, capacity, order.reason)
@@ -76,8 +60,8 @@ class Budgets:
     def _further(self, packed: Order, capacity: int) -> Iterator[Plan]:
         """Plans with less work than an order that packs, from searches below its budget, which may be cheaper."""
         now, least_work = packed.events, packed.work
-        for part in BUDGET_SPARE[1 : 1 + BUDGET_FINER]:
-            order = self._nearer(now, int(capacity * (1 - part)), self.effort(BUDGET_FINER_SHARE))
+        for part in BUDGET.SPARE[1 : 1 + BUDGET.FINER]:
+            order = self._nearer(now, int(capacity * (1 - part)), self.effort(BUDGET.FINER_SHARE))
             if order is None:
                 return
             if order.work < least_work:
@@ -88,10 +72,10 @@ class Budgets:
 
     def _between(self, loose: Order, packed: Order, capacity: int) -> Iterator[Plan]:
         """Plans with less work than `packed`, from budgets halfway between it and `loose`, which does not pack."""
-        for _ in range(BUDGET_FINER):
+        for _ in range(BUDGET.FINER):
             budget = (loose.peak + packed.peak) // 2
             self._say(f"recomputing rows within {budget:,} bytes")
-            order = between(self._flow, loose, packed, budget, self.effort(BUDGET_FINER_SHARE))
+            order = between(self._flow, loose, packed, budget, self.effort(BUDGET.FINER_SHARE))
             if order is packed or not self._allowed(order):
                 return
             plan = self._place(order.events, capacity, order.reason)
@@ -107,22 +91,22 @@ class Budgets:
         The budget falls by growing steps until one fails, then halves the distance to the highest failed budget, as
         long as an order of `wanted` bytes may be found.
         """
-        now, cut, low = start, BUDGET_FIRST_CUT, least(self._flow) - 1
+        now, cut, low = start, BUDGET.FIRST_CUT, least(self._flow) - 1
         failed, halving = 0, False
-        few = sum(self._flow.rows.values()) <= REMAT_MOST_NODES
-        for _ in range(BUDGET_DESCENTS):
+        few = sum(self._flow.rows.values()) <= REMAT.MOST_NODES
+        for _ in range(BUDGET.DESCENTS):
             budget = (low + peak) // 2 if halving else max(int(peak * (1 - cut)), (low + peak) // 2)
             if budget <= low or 0 < wanted <= low:
                 return
-            order = self._nearer(now, budget, self.effort(BUDGET_FEW_SHARE if few else BUDGET_DESCENT_SHARE))
+            order = self._nearer(now, budget, self.effort(BUDGET.FEW_SHARE if few else BUDGET.DESCENT_SHARE))
             failed = 0 if order is not None else failed + 1
-            if failed == BUDGET_MISSES:
+            if failed == BUDGET.MISSES:
                 return
             if order is None or order.peak > budget:
                 low, halving = budget, True
             if order is not None:
                 yield self._place(order.events, order.peak, order.reason)
-                now, peak, cut = order.events, order.peak, cut * BUDGET_GROWTH
+                now, peak, cut = order.events, order.peak, cut * BUDGET.GROWTH
 
     def _nearer(self, start: Sequence[Event], budget: int, effort: Effort) -> Order | None:
         """An order with recomputed rows within the allowance whose peak is within the budget or nearer to it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shoehorn_mcu.planner.effort import CLONE_MOST, CLONE_MOST_EXTRA_WORK
+from shoehorn_mcu.planner.effort import CLONE
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import pruned, replay
 from shoehorn_mcu.planner.partition.search import PartitionSearch
@@ -73,8 +73,8 @@ def lowest(problem: Problem, start: Sequence[Event], budget: int, tries: int) ->
     now = Cloned(problem, tuple(range(len(problem.ops))))
     best = list(start)
     replayed = replay(flow, best)
-    most_work = replayed.work * (1 + CLONE_MOST_EXTRA_WORK)
-    for count in range(1, CLONE_MOST + 1):
+    most_work = replayed.work * (1 + CLONE.MOST_EXTRA_WORK)
+    for count in range(1, CLONE.MOST + 1):
         best_offer: tuple[float, list[Event], Cloned] | None = None
         offers = list(retraces(Flow(now.problem)))[: max(0, tries)] if replayed.peak > budget else []
         tries -= len(offers)

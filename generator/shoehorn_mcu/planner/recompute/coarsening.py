@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
 
-from shoehorn_mcu.planner.effort import RECOMPUTE_NODES, REMAT_WORK_PER_SECOND
+from shoehorn_mcu.planner.effort import RECOMPUTE, REMAT
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute.bands import StepGraph, step_graph
 from shoehorn_mcu.planner.remat.memory import peak
@@ -53,7 +53,7 @@ class Level:
                 self.search.restart(self.search.best)
 
 
-@lru_cache(len(RECOMPUTE_NODES))
+@lru_cache(len(RECOMPUTE.NODES))
 def steps_of(flow: Flow, nodes: int) -> StepGraph:
     """The step graph of a flow, cached."""
     return step_graph(flow, nodes)
@@ -71,14 +71,14 @@ def levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, shar
 
 def level_of(flow: Flow, start: Sequence[Event], budget: int, nodes: int, effort: Effort, share: float) -> Level:
     """The level with about so many bands of rows; it may search for `share` of the effort."""
-    work = int(effort.seconds * REMAT_WORK_PER_SECOND * share)
+    work = int(effort.seconds * REMAT.WORK_PER_SECOND * share)
     return Level(flow, start, budget, nodes, work, monotonic() + effort.patience)
 
 
 def sizes(flow: Flow) -> list[int]:
     """The approximate numbers of bands of the levels, from coarse to fine; the finest may have a band per row."""
     rows = rows_of(flow)
-    return [nodes for nodes in RECOMPUTE_NODES if nodes < rows] + [nodes for nodes in RECOMPUTE_NODES if nodes >= rows][
+    return [nodes for nodes in RECOMPUTE.NODES if nodes < rows] + [nodes for nodes in RECOMPUTE.NODES if nodes >= rows][
         :1
     ]
 

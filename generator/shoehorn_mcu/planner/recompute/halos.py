@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from shoehorn_mcu.planner.effort import HALO_HIGHEST, HALO_LONGEST, HALO_NEAR
+from shoehorn_mcu.planner.effort import HALO
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import needed
 from shoehorn_mcu.planner.partition.space import Choice, Group, least_path
@@ -81,11 +81,11 @@ class _Groups:
         if peak <= self._budget:
             return Choice(0), {}
         offers = list(self._offers(start, end))
-        if not offers or end - start > HALO_LONGEST or peak > self._budget * HALO_HIGHEST:
+        if not offers or end - start > HALO.LONGEST or peak > self._budget * HALO.HIGHEST:
             return None, {}
         plain = self._plain(start, end)
         halos, cost = self._greedy(Group(start, end), plain, offers)
-        if cost.peak > self._budget * (1 + HALO_NEAR):
+        if cost.peak > self._budget * (1 + HALO.NEAR):
             return None, {}
         return Choice(cost.over * self._once + cost.work - _work(self._flow, plain)), halos
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shoehorn_mcu.planner.effort import RETRACE_DEEPEST, RETRACE_MOST
+from shoehorn_mcu.planner.effort import RETRACE
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.recompute.bands import StepGraph
 from shoehorn_mcu.planner.remat.memory import profile
@@ -44,7 +44,7 @@ def retraces(flow: Flow) -> list[Retrace]:
 def _cones(op: int, reads: dict[int, set[int]], once: set[int]) -> Iterator[frozenset[int]]:
     """Cones of growing depth: the op alone, with the ops that it reads, with those that they read, and so on."""
     cone, edge = {op}, {op}
-    for _ in range(RETRACE_DEEPEST):
+    for _ in range(RETRACE.DEEPEST):
         yield frozenset(cone)
         edge = {u for v in edge for u in reads.get(v, set())} - cone - once
         if not edge:
@@ -99,7 +99,7 @@ def guess(flow: Flow, steps: StepGraph, order: Sequence[int], budget: int, tries
     chosen: list[Retrace] = []
     best = tuple(order)
     left = above(steps, best, budget)
-    while left and len(chosen) < RETRACE_MOST:
+    while left and len(chosen) < RETRACE.MOST:
         base = sum(durations[v] for v in best)
         found: tuple[float, tuple[int, ...], Retrace, int] | None = None
         for retrace in offered[: max(0, tries)]:

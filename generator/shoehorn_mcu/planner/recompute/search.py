@@ -15,28 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from time import monotonic
 
-from shoehorn_mcu.planner.effort import (
-    RECOMPUTE_BANDED_ROWS_PER_SECOND,
-    RECOMPUTE_BANDED_SHARE,
-    RECOMPUTE_CLONED_ROWS_PER_SECOND,
-    RECOMPUTE_FIRST_CUT,
-    RECOMPUTE_KEPT,
-    RECOMPUTE_KEPT_SHARE,
-    RECOMPUTE_LAST_CUT,
-    RECOMPUTE_LITTLE,
-    RECOMPUTE_NODES,
-    RECOMPUTE_REACHED,
-    RECOMPUTE_RETAIN_SHARE,
-    RECOMPUTE_ROUNDS,
-    RECOMPUTE_RUNG,
-    RECOMPUTE_RUNGS,
-    RECOMPUTE_SEARCH_SHARE,
-    RECOMPUTE_SEED_BUDGETS,
-    RECOMPUTE_TRIED,
-    RECOMPUTE_TRIES_PER_SECOND,
-    RECOMPUTE_WINDOW_SHARE,
-    REMAT_MOST_NODES,
-)
+from shoehorn_mcu.planner.effort import RECOMPUTE, REMAT
 from shoehorn_mcu.planner.memory_plan import DELIVERY
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import pruned, replay
@@ -92,7 +71,7 @@ def recomputed(
     start: Sequence[Event],
     budget: int,
     effort: Effort | None = None,
-    most_rows: int = REMAT_MOST_NODES,
+    most_rows: int = REMAT.MOST_NODES,
 ) -> Order | None:
     """An order with a peak of at most `budget` bytes and the least predicted work found; None if none was found.
 
@@ -105,7 +84,7 @@ def recomputed(
 
 
 def nearer(
-    flow: Flow, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = REMAT_MOST_NODES
+    flow: Flow, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = REMAT.MOST_NODES
 ) -> Order | None:
     """As `recomputed`, but if no order fits the budget, one with a lower peak than `start`, or None."""
     if least(flow) > budget:
@@ -124,8 +103,8 @@ def nearer(
 
 def _in_bands(flow: Flow, budget: int, effort: Effort) -> Order | None:
     """An order within the budget that is searched from groups with recomputed halos; None if none was found."""
-    start = banded(flow, budget, int(effort.seconds * RECOMPUTE_BANDED_ROWS_PER_SECOND))
-    longer = Effort(effort.seconds * RECOMPUTE_BANDED_SHARE, effort.stop)
+    start = banded(flow, budget, int(effort.seconds * RECOMPUTE.BANDED_ROWS_PER_SECOND))
+    longer = Effort(effort.seconds * RECOMPUTE.BANDED_SHARE, effort.stop)
     found = None if start is None else _Try(flow, start, budget, longer, few=False).directly()
     return None if found is None else _order(flow, found[1])
 
@@ -153,11 +132,11 @@ def keeping(
     if replay(flow, events).peak > capacity:
         flow = Flow(problem)
     given = replay(flow, events)
-    if given.work <= work_once(flow) * (1 + RECOMPUTE_LITTLE) or given.peak > capacity:
+    if given.work <= work_once(flow) * (1 + RECOMPUTE.LITTLE) or given.peak > capacity:
         return
     least_work = given.work
-    for part in RECOMPUTE_KEPT:
-        order = _keeping(flow, events, given.peak + int((capacity - given.peak) * part), effort(RECOMPUTE_KEPT_SHARE))
+    for part in RECOMPUTE.KEPT:
+        order = _keeping(flow, events, given.peak + int((capacity - given.peak) * part), effort(RECOMPUTE.KEPT_SHARE))
         if order is not None and order.work < least_work:
             least_work = order.work
             yield flow, order
@@ -165,7 +144,7 @@ def keeping(
 
 def _keeping(flow: Flow, events: Sequence[Event], budget: int, effort: Effort) -> Order | None:
     """The order with the least work found from there; None if none within the budget was found."""
-    level = rowwise(flow, events, budget, effort, RECOMPUTE_SEARCH_SHARE / len(RECOMPUTE_NODES))
+    level = rowwise(flow, events, budget, effort, RECOMPUTE.SEARCH_SHARE / len(RECOMPUTE.NODES))
     found = level.anneal(level.steps.repeated(events), PHASES)
     order = None if found is None else _order(flow, pruned(flow, level.steps.events(found)))
     return order if order is not None and order.peak <= budget else None
@@ -174,7 +153,7 @@ def _keeping(flow: Flow, events: Sequence[Event], budget: int, effort: Effort) -
 def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[list[Event], bool]:
     """An order at most one rung above the budget, or the nearest one found, and whether it is that near."""
     now, peak_now = start, replay(flow, start).peak
-    rung = max(1, int(peak_now * RECOMPUTE_RUNG), (peak_now - budget) // RECOMPUTE_RUNGS)
+    rung = max(1, int(peak_now * RECOMPUTE.RUNG), (peak_now - budget) // RECOMPUTE.RUNGS)
     while peak_now - rung > budget:
         tried = _Try(flow, now, peak_now - rung, effort, few=False)
         found = tried.directly() or tried.elsewhere()
@@ -202,7 +181,7 @@ def extra_macs(problem: Problem, events: Sequence[Event]) -> int:
 
 
 def reordered(
-    problem: Problem, start: Sequence[Event], effort: Effort | None = None, cut: float = RECOMPUTE_FIRST_CUT
+    problem: Problem, start: Sequence[Event], effort: Effort | None = None, cut: float = RECOMPUTE.FIRST_CUT
 ) -> list[Event]:
     """The order with the lowest peak found without recomputation; `start` if none is lower.
 
@@ -212,11 +191,11 @@ def reordered(
     flow, effort = Flow(problem), effort or Effort()
     best = _single(start)
     peak, low = replay(flow, best).peak, least(flow)
-    share = 1 / REORDER.share / RECOMPUTE_ROUNDS / len(RECOMPUTE_NODES)
+    share = 1 / REORDER.share / RECOMPUTE.ROUNDS / len(RECOMPUTE.NODES)
     tried = sizes(flow)
-    for _ in range(RECOMPUTE_ROUNDS):
+    for _ in range(RECOMPUTE.ROUNDS):
         budget, before = max(low, int(peak * (1 - cut))), peak
-        if budget >= peak or cut < RECOMPUTE_LAST_CUT:
+        if budget >= peak or cut < RECOMPUTE.LAST_CUT:
             break
         for nodes in tried:
             level = level_of(flow, best, budget, nodes, effort, share)
@@ -226,7 +205,7 @@ def reordered(
             if peak <= budget:
                 break
             tried = tried[-1:]  # what coarse bands have missed once, they miss later, too
-        if before - peak < (before - budget) * RECOMPUTE_REACHED:
+        if before - peak < (before - budget) * RECOMPUTE.REACHED:
             cut /= 2
     return best
 
@@ -273,7 +252,7 @@ class _Ask:
         if order.peak <= self._budget:
             return order
         orders: list[tuple[int, list[Event]]] = []
-        for part in RECOMPUTE_TRIED if self._few else RECOMPUTE_TRIED[:1]:
+        for part in RECOMPUTE.TRIED if self._few else RECOMPUTE.TRIED[:1]:
             budget = max(least(self._flow), int(self._budget * part))
             left = max(0.0, self._end - monotonic())
             tried = _Try(self._flow, self._start, budget, Effort(self._effort.seconds, left), self._few).answer()
@@ -289,7 +268,7 @@ class _Ask:
     def _windowed(self, events: list[Event]) -> Order:
         """The order after CP-SAT chose, window by window, which rows to keep and which to recompute."""
         best = _order(self._flow, events)
-        steps = steps_of(self._flow, RECOMPUTE_NODES[-1])
+        steps = steps_of(self._flow, RECOMPUTE.NODES[-1])
         sequence = steps.repeated(events)
         if not self._most_rows or not runs(steps.graph, sequence):
             return best  # the rows of one band may be computed at distant positions, so bands cannot express the order
@@ -297,7 +276,7 @@ class _Ask:
             return best
         from shoehorn_mcu.planner.remat.neighbourhood import windowed  # imports CP-SAT, which few plans need
 
-        limit = Limit(self._effort.seconds * RECOMPUTE_WINDOW_SHARE, self._end)
+        limit = Limit(self._effort.seconds * RECOMPUTE.WINDOW_SHARE, self._end)
         kept = windowed(steps.graph, steps.terms, sequence, self._budget, limit)
         order = _order(self._flow, pruned(self._flow, steps.events(kept)))
         return order if order.peak <= self._budget and order.work < best.work else best
@@ -308,7 +287,7 @@ class _Ask:
 
         best = _order(self._flow, orders[0][1])
         steps = step_graph(self._flow, self._rows)  # one node per row
-        limit = Limit(self._effort.seconds * RECOMPUTE_RETAIN_SHARE, self._end)
+        limit = Limit(self._effort.seconds * RECOMPUTE.RETAIN_SHARE, self._end)
         for _, events in orders:
             share = Limit(limit.deterministic / len(orders), limit.end)
             kept = retained(steps.graph, steps.terms, steps.repeated(events), self._budget, share)
@@ -324,10 +303,10 @@ class _Try:
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, few: bool) -> None:
         self._flow, self._start, self._budget, self._few = flow, start, budget, few
         self._clones = int(
-            effort.seconds * RECOMPUTE_CLONED_ROWS_PER_SECOND / (1 + sum(map(len, flow.last_user.values())))
+            effort.seconds * RECOMPUTE.CLONED_ROWS_PER_SECOND / (1 + sum(map(len, flow.last_user.values())))
         )
-        self._tries = int(effort.seconds * RECOMPUTE_TRIES_PER_SECOND)
-        self._levels = levels(flow, start, budget, effort, RECOMPUTE_SEARCH_SHARE / len(RECOMPUTE_NODES))
+        self._tries = int(effort.seconds * RECOMPUTE.TRIES_PER_SECOND)
+        self._levels = levels(flow, start, budget, effort, RECOMPUTE.SEARCH_SHARE / len(RECOMPUTE.NODES))
         self._best: tuple[int, list[Event]] | None = None
 
     def answer(self) -> tuple[int, list[Event]] | None:
@@ -349,7 +328,7 @@ class _Try:
     def elsewhere(self) -> tuple[int, list[Event]] | None:
         """Searches from orders with clones, then in bands from coarse to fine, from the best order or a guess."""
         for part in (
-            RECOMPUTE_SEED_BUDGETS if self._few else RECOMPUTE_SEED_BUDGETS[:1]
+            RECOMPUTE.SEED_BUDGETS if self._few else RECOMPUTE.SEED_BUDGETS[:1]
         ):  # a lower order is sometimes also cheaper
             budget = max(least(self._flow), int(self._budget * part))
             self._keep(lowest(self._flow.problem, self._start, budget, self._clones))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoehorn_mcu.planner.effort import NEAR_OFFERS, NEAR_SHARE, NEAR_WINDOW, NEAR_WINDOW_SHARE
+from shoehorn_mcu.planner.effort import NEAR
 from shoehorn_mcu.planner.remat import slots
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration
@@ -24,9 +24,9 @@ def retained(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, l
     """A sequence within the budget that is no longer than the given one; each improvement restarts the offers."""
     best, least = tuple(sequence), None
     at = 0
-    while at < len(NEAR_OFFERS) and not limit.reached:
-        places, steps = slots.offered(graph, terms, best, *NEAR_OFFERS[at])
-        with limit.part(limit.deterministic * NEAR_SHARE) as part:
+    while at < len(NEAR.OFFERS) and not limit.reached:
+        places, steps = slots.offered(graph, terms, best, *NEAR.OFFERS[at])
+        with limit.part(limit.deterministic * NEAR.SHARE) as part:
             found = slots.solve(graph, places, budget, part, terms, steps)
         if at == 0:
             least = found.bound if found.bound < LIMIT else None
@@ -43,12 +43,12 @@ def windowed(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, l
     Runs and kept outputs are chosen anew in one window of steps after the other, wherever a node is recomputed.
     """
     best = tuple(sequence)
-    most = limit.deterministic * NEAR_WINDOW_SHARE
+    most = limit.deterministic * NEAR.WINDOW_SHARE
     start = 0
     while not limit.reached and (again := _repeat(best, start)) is not None:
-        start = max(start, again - NEAR_WINDOW // 2)
-        best = _in_window(graph, terms, best, range(start, start + NEAR_WINDOW), budget, limit, most) or best
-        start += NEAR_WINDOW
+        start = max(start, again - NEAR.WINDOW // 2)
+        best = _in_window(graph, terms, best, range(start, start + NEAR.WINDOW), budget, limit, most) or best
+        start += NEAR.WINDOW
     return best
 
 
@@ -66,7 +66,7 @@ def _in_window(
     graph: Graph, terms: Terms, sequence: tuple[int, ...], window: range, budget: int, limit: Limit, most: float
 ) -> tuple[int, ...] | None:
     """A shorter sequence that differs in this window only, or None."""
-    places, steps = slots.offered(graph, terms, sequence, *NEAR_OFFERS[0], window)
+    places, steps = slots.offered(graph, terms, sequence, *NEAR.OFFERS[0], window)
     free = range(steps[window.start], steps[min(window.stop, len(steps)) - 1] + 1)
     with limit.part(most) as part:
         found = slots.solve(graph, places, budget, part, terms, steps, free=free).sequence

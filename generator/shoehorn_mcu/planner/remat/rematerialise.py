@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from shoehorn_mcu.planner.effort import (
-    REMAT_BOUND_SHARE,
-    REMAT_COPIES,
-    REMAT_FIRST_PATIENCE,
-    REMAT_FIXED_SHARE,
-    REMAT_PATIENCE,
-    REMAT_SEARCH_SHARE,
-    REMAT_SMALL,
-    REMAT_WORK_PER_SECOND,
-    STATES_MOST_NODES,
-)
+from shoehorn_mcu.planner.effort import REMAT, STATES
 from shoehorn_mcu.planner.remat import retention, staged, states
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, quoted
@@ -38,7 +28,7 @@ def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Ou
         return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
     if peak(graph, graph.order) <= budget:
         return _checked(graph, budget, graph.order, sum(graph.durations), "the given order fits")
-    if len(graph.names) > STATES_MOST_NODES:
+    if len(graph.names) > STATES.MOST_NODES:
         return _Solve(graph, budget, effort).outcome()
     sequence = states.shortest(graph, budget)
     if sequence is None:
@@ -54,7 +44,7 @@ def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> O
     effort = effort or Effort()
     if refusal := _too_tight(graph, budget):
         return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
-    limit = Limit(effort.seconds * REMAT_FIXED_SHARE, monotonic() + effort.patience)
+    limit = Limit(effort.seconds * REMAT.FIXED_SHARE, monotonic() + effort.patience)
     found = staged.solve(graph, budget, (2,) * len(graph.names), limit)
     reason = (
         "interrupted"
@@ -76,7 +66,7 @@ class _Solve:
         self._graph, self._budget, self._effort = graph, budget, effort
         self._bound = sum(graph.durations)
         self._late = False
-        work = int(effort.seconds * REMAT_SEARCH_SHARE * REMAT_WORK_PER_SECOND)
+        work = int(effort.seconds * REMAT.SEARCH_SHARE * REMAT.WORK_PER_SECOND)
         library()  # compiles, the first time
         self._end = monotonic() + effort.patience
         self._search = Search(graph, budget, work, self._more)
@@ -101,9 +91,9 @@ class _Solve:
         self._search.run(ORDER, self._bound)
         if self._proven:
             return
-        self._raise_bound(REMAT_FIRST_PATIENCE)
+        self._raise_bound(REMAT.FIRST_PATIENCE)
         self._search.run(QUICK, self._bound)
-        self._raise_bound(REMAT_PATIENCE)
+        self._raise_bound(REMAT.PATIENCE)
         for phase in ANNEAL:
             if self._proven:
                 return
@@ -124,7 +114,7 @@ class _Solve:
 
     def _end_what_is_small(self) -> None:
         """Solves the full model of a small graph, which may prove more than the relaxation's bound."""
-        if self._proven or len(self._graph.names) > REMAT_SMALL:
+        if self._proven or len(self._graph.names) > REMAT.SMALL:
             return
         copies, all_there_are = _copies(self._graph, self._search)
         options = retention.Options(copies)
@@ -139,7 +129,7 @@ class _Solve:
         return self._search.best is not None and self._search.duration <= self._bound
 
     def _limit(self) -> Limit:
-        return Limit(self._effort.seconds * REMAT_BOUND_SHARE, self._end)
+        return Limit(self._effort.seconds * REMAT.BOUND_SHARE, self._end)
 
     def _more(self) -> bool:
         self._late = self._late or monotonic() > self._end
@@ -154,8 +144,8 @@ def _copies(graph: Graph, search: Search) -> tuple[tuple[int, ...], bool]:
     if search.best is None:
         return (2,) * len(graph.names), False
     spare = search.duration - sum(graph.durations) - 1
-    copies = [1 + spare // d if d else REMAT_COPIES + 1 for d in graph.durations]
-    return tuple(min(c, REMAT_COPIES) for c in copies), max(copies) <= REMAT_COPIES
+    copies = [1 + spare // d if d else REMAT.COPIES + 1 for d in graph.durations]
+    return tuple(min(c, REMAT.COPIES) for c in copies), max(copies) <= REMAT.COPIES
 
 
 def _too_tight(graph: Graph, budget: int) -> str | None:

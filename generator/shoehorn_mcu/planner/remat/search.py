@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.planner.effort import REMAT_CHUNKS, REMAT_COPIES, REMAT_WALKERS
+from shoehorn_mcu.planner.effort import REMAT
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, duration
 from shoehorn_mcu.planner.remat.units import scaled
@@ -56,13 +56,13 @@ class _Walker:
         compiled = library()
         self._lib, ffi = compiled.lib, compiled.ffi
         n = len(graph.names)
-        steps = 4 * n * REMAT_COPIES + 256
+        steps = 4 * n * REMAT.COPIES + 256
         none = (0,) * n
         scale, unit = scaled((*graph.sizes, *(terms.extra or none), *(terms.behind or none)), steps, upwards=True)
         pred_at, preds = _csr(ffi, graph.inputs)
         succ_at, succs = _csr(ffi, graph.readers)
         arrays = {
-            "most": ffi.new("int32_t[]", [min(m, REMAT_COPIES) for m in terms.most] or [REMAT_COPIES] * n),
+            "most": ffi.new("int32_t[]", [min(m, REMAT.COPIES) for m in terms.most] or [REMAT.COPIES] * n),
             "sizes": ffi.new("int64_t[]", scale[:n]),
             "extra": ffi.new("int64_t[]", scale[n : 2 * n]),
             "reuse": ffi.new("int32_t[]", terms.reuse or [-1] * n),
@@ -74,13 +74,13 @@ class _Walker:
             "succs": succs,
         }
         made = self._lib.remat_new(
-            ffi.new("remat_graph *", {"nodes": n, "copies": REMAT_COPIES, **arrays}), budget // unit, seed
+            ffi.new("remat_graph *", {"nodes": n, "copies": REMAT.COPIES, **arrays}), budget // unit, seed
         )
         if made == ffi.NULL:
             raise ShoehornError(f"a graph of {n} nodes is too large to search in this machine's memory")
         self._state = ffi.gc(made, self._lib.remat_free)
         self._ffi = ffi
-        self._buffer = ffi.new("int32_t[]", n * (REMAT_COPIES + 4) + 256)
+        self._buffer = ffi.new("int32_t[]", n * (REMAT.COPIES + 4) + 256)
 
     def load(self, sequence: Sequence[int]) -> bool:
         return bool(self._lib.remat_load(self._state, self._ffi.new("int32_t[]", list(sequence)), len(sequence)) == 0)
@@ -90,7 +90,7 @@ class _Walker:
             "remat_schedule *",
             {"hot": phase.hot, "cold": phase.cold, "work": work, "copy": phase.copy},
         )
-        self._lib.remat_run(self._state, schedule, chunk / REMAT_CHUNKS, (chunk + 1) / REMAT_CHUNKS)
+        self._lib.remat_run(self._state, schedule, chunk / REMAT.CHUNKS, (chunk + 1) / REMAT.CHUNKS)
 
     def now(self) -> tuple[int, ...]:
         """The current sequence."""
@@ -115,7 +115,7 @@ class Search:
     def __init__(self, graph: Graph, budget: int, work: int, more: Callable[[], bool], terms: Terms = PLAIN) -> None:
         self.best: tuple[int, ...] | None = None
         self._graph, self._work, self._more = graph, work, more
-        self._walkers = [_Walker(graph, budget, seed, terms) for seed in range(1, REMAT_WALKERS + 1)]
+        self._walkers = [_Walker(graph, budget, seed, terms) for seed in range(1, REMAT.WALKERS + 1)]
         self.restart(graph.order)
 
     def restart(self, sequence: Sequence[int]) -> bool:
@@ -126,8 +126,8 @@ class Search:
     def run(self, phase: Phase, good: int) -> None:
         """Anneals until the work is done, `more()` says no, or a sequence of duration `good` is found."""
         work = max(1, int(self._work * phase.share))
-        with ThreadPoolExecutor(REMAT_WALKERS) as pool:
-            for chunk in range(REMAT_CHUNKS):
+        with ThreadPoolExecutor(REMAT.WALKERS) as pool:
+            for chunk in range(REMAT.CHUNKS):
                 if not self._more() or (self.best is not None and self.duration <= good):
                     return
                 for done in [pool.submit(w.run, phase, work, chunk) for w in self._walkers]:

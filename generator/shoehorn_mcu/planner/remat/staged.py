@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from shoehorn_mcu.planner.effort import STAGED_BUILDING, STAGED_MOST_EVENTS, STAGED_SHARE, STAGED_WIDTH
+from shoehorn_mcu.planner.effort import STAGED
 from shoehorn_mcu.planner.remat import slots
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration, profile
@@ -134,8 +134,8 @@ class _Search:
         self.stages = _Stages(graph, budget)
         self._graph, self._budget, self._limit = graph, budget, limit
         self._terms = Terms(tuple(copies))
-        self._share = limit.deterministic * STAGED_SHARE
-        self._width = STAGED_WIDTH
+        self._share = limit.deterministic * STAGED.SHARE
+        self._width = STAGED.WIDTH
         self._best: tuple[int, ...] | None = None
 
     @property
@@ -150,7 +150,7 @@ class _Search:
     @property
     def _few(self) -> bool:
         """Whether there are few enough events for a model of all of them."""
-        return len(self.stages.every) + len(self.stages.all) <= STAGED_MOST_EVENTS
+        return len(self.stages.every) + len(self.stages.all) <= STAGED.MOST_EVENTS
 
     def offer(self, events: set[Event]) -> bool:
         """Solves the model of these events, all first runs and the best sequence's events; True if to the end."""
@@ -185,7 +185,7 @@ class _Search:
         while end > 0 and not self._done:
             first, window = self.stages.window(reach, end, self._width)
             ended = self.offer(window)
-            self._width = self._width * 2 if ended else max(STAGED_WIDTH, self._width // 2)
+            self._width = self._width * 2 if ended else max(STAGED.WIDTH, self._width // 2)
             all_ended &= ended
             end = (first + end) // 2 if first else 0
         return all_ended
@@ -205,7 +205,7 @@ class _Search:
     def _solve(self, events: set[Event], limit: Limit) -> Solution:
         best = self.stages.placed(self._best or ())
         offered = sorted({*events, *best, *((rank, rank) for rank in self.stages.all)})
-        self._limit.deterministic -= len(offered) * STAGED_BUILDING
+        self._limit.deterministic -= len(offered) * STAGED.BUILDING
         number = {event: t for t, event in enumerate(offered)}
         nodes = [self._graph.order[rank] for _, rank in offered]
         hint = [number[event] for event in best]

@@ -10,7 +10,7 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.planner.effort import ASSIGN_COMPARED, ASSIGN_EFFORT, ASSIGN_LIMIT_SECONDS, ASSIGN_PARTS
+from shoehorn_mcu.planner.effort import ASSIGN
 from shoehorn_mcu.planner.memory_plan import Memory
 from shoehorn_mcu.planner.spread.places import Group
 
@@ -25,7 +25,7 @@ def _alive(groups: Sequence[Group]) -> NDArray[np.int64]:
             found[place[piece.first], number] += piece.bytes
             found[int(np.searchsorted(starts, piece.last, "right")), number] -= piece.bytes
     lines = np.unique(found.cumsum(axis=0)[:-1], axis=0)
-    if len(lines) > ASSIGN_COMPARED:
+    if len(lines) > ASSIGN.COMPARED:
         return lines
     below = (lines[:, None, :] <= lines[None, :, :]).all(axis=2)
     kept: NDArray[np.int64] = lines[below.sum(axis=1) == 1]  # each is below itself
@@ -75,7 +75,7 @@ def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence
 
     alive = _alive(groups)
     scale = len(groups) * len(memories) + 1  # any waiting outweighs every preference of earlier memories
-    costs = [[int(g.waits(memory) * ASSIGN_PARTS) * scale + m for m, memory in enumerate(memories)] for g in groups]
+    costs = [[int(g.waits(memory) * ASSIGN.PARTS) * scale + m for m, memory in enumerate(memories)] for g in groups]
     model = cp_model.CpModel()
     where = [[model.new_bool_var("") for _ in memories] for _ in groups]
     for own in where:
@@ -88,8 +88,8 @@ def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence
     hint = _greedy(groups, alive, room, costs)
     for var, value in zip(chain.from_iterable(where), _flags(hint or (), len(memories)), strict=False):
         model.add_hint(var, value)
-    answer = solve(model, Limit(ASSIGN_EFFORT, monotonic() + ASSIGN_LIMIT_SECONDS))
-    least = (answer.bound or 0) // scale // ASSIGN_PARTS
+    answer = solve(model, Limit(ASSIGN.EFFORT, monotonic() + ASSIGN.LIMIT_SECONDS))
+    least = (answer.bound or 0) // scale // ASSIGN.PARTS
     if answer.has_answer:
         return Assignment(tuple([answer.value(var) for var in own].index(1) for own in where), least)
     return None if hint is None or answer.infeasible else Assignment(tuple(hint), least)

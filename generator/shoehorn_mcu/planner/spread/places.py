@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from shoehorn_mcu.planner.effort import SPREAD_MOST_PARTS
+from shoehorn_mcu.planner.effort import SPREAD
 from shoehorn_mcu.planner.live_ranges import LiveRanges, Row
 from shoehorn_mcu.planner.memory_plan import Memory, Placement, Plan, Step
 from shoehorn_mcu.planner.order.flow import Flow, rigid, single_events
@@ -179,7 +179,7 @@ class Places:
             if not placed.slots and spec.row_bytes % ALIGNMENT:
                 continue  # rows side by side are not at whole words
             cycle = most[tensor] if placed.slots else spec.rows
-            wanted = min(cycle, SPREAD_MOST_PARTS, -(-most[tensor] * spec.row_bytes // part_bytes))
+            wanted = min(cycle, SPREAD.MOST_PARTS, -(-most[tensor] * spec.row_bytes // part_bytes))
             if wanted > 1:
                 yield tensor, Division(cycle, 1 << (wanted.bit_length() - 1))
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from shoehorn_mcu.planner.effort import SPREAD_PARTS, SPREAD_ROUNDS
+from shoehorn_mcu.planner.effort import SPREAD
 from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Memory, Outcome, Placement, Plan, Status
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.placement.bundles import Bundle
@@ -31,7 +31,7 @@ _Moves = dict[Spot, tuple[int, int]]
 def _packed(places: Places, memories: Sequence[Memory]) -> tuple[_Moves, int] | None:
     """Where everything goes; and the lower bound of the first assignment."""
     room, least = [memory.bytes // ALIGNMENT * ALIGNMENT for memory in memories], None
-    for _ in range(SPREAD_ROUNDS):
+    for _ in range(SPREAD.ROUNDS):
         found = assigned(places.groups, memories, room)
         if found is None:
             return None
@@ -76,7 +76,7 @@ def spread(problem: Problem, plan: Plan, memories: Sequence[Memory], by_rows: bo
     """
     smallest = min((memory.bytes for memory in memories if memory.bytes), default=0)
     for linked in (True, False):
-        places = Places(problem, plan, linked, max(1, smallest // SPREAD_PARTS) if by_rows else None)
+        places = Places(problem, plan, linked, max(1, smallest // SPREAD.PARTS) if by_rows else None)
         packed = _packed(places, memories)
         if packed is not None:
             return _moved(problem, plan, places, memories, *packed)

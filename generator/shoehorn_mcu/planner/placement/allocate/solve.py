@@ -7,13 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.planner.effort import (
-    ALLOCATE_BOUND_SHARE,
-    ALLOCATE_MOST_SEARCHED,
-    ALLOCATE_PLACED,
-    ALLOCATE_STEP_SHARE,
-    ALLOCATE_WORK_PER_SECOND,
-)
+from shoehorn_mcu.planner.effort import ALLOCATE
 from shoehorn_mcu.planner.placement.allocate.native import Ending, Native, Sections
 from shoehorn_mcu.planner.placement.allocate.problem import Buffer, Problem, Result, Status
 from shoehorn_mcu.planner.placement.allocate.trials import Trial, orders, trials
@@ -51,7 +45,7 @@ def allocate(
             f"{bound} bytes are alive at time {problem.peak.lower}, in units of {unit} (what divides all sizes): "
             f"that is beyond {_MOST_UNITS} units; round the sizes up to multiples of {bound // _MOST_UNITS + 1} or more"
         )
-    descent = _Descent(problem, solid, unit, int(effort * ALLOCATE_WORK_PER_SECOND), started + seconds)
+    descent = _Descent(problem, solid, unit, int(effort * ALLOCATE.WORK_PER_SECOND), started + seconds)
     try:
         descent.run()
     except KeyboardInterrupt:
@@ -103,10 +97,10 @@ class _Descent:
 
     def run(self) -> None:
         self._greedy()
-        if len(self._solid) > ALLOCATE_MOST_SEARCHED:
+        if len(self._solid) > ALLOCATE.MOST_SEARCHED:
             return
         if self._height > self._bound:
-            undecided = self._aim(self._bound, ALLOCATE_BOUND_SHARE) is Ending.LIMIT
+            undecided = self._aim(self._bound, ALLOCATE.BOUND_SHARE) is Ending.LIMIT
             if not self.fits and self._capacity is not None and self._bound <= self._capacity:
                 self._aim(self._capacity, 1.0)
             if self.fits:
@@ -132,7 +126,7 @@ class _Descent:
     def _greedy(self) -> None:
         pairs = len(self._solid) ** 2
         tries = [(which, lowest) for lowest in (False, True) for which in range(len(self._orders.keys))]
-        for which, lowest in tries[: max(1, ALLOCATE_PLACED // pairs)]:
+        for which, lowest in tries[: max(1, ALLOCATE.PLACED // pairs)]:
             self._take(self._native.greedy(self._orders.order(which), lowest))
             if self._height == self._bound:
                 return
@@ -143,7 +137,7 @@ class _Descent:
             lowest, highest = max(self._bound, undecided + 1), self._height - 1
             last = lowest > highest  # nothing between: this try gets all of the remaining effort
             target = highest if last else (lowest + highest) // 2
-            ending = self._aim(target, 1.0 if last else ALLOCATE_STEP_SHARE)
+            ending = self._aim(target, 1.0 if last else ALLOCATE.STEP_SHARE)
             if ending is Ending.LIMIT:
                 undecided = target
                 if last:

@@ -7,14 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from shoehorn_mcu.planner.effort import (
-    ALLOCATE_FEWEST_NODES,
-    ALLOCATE_LONG,
-    ALLOCATE_LONG_SHARE,
-    ALLOCATE_NOISES,
-    ALLOCATE_SEARCHED,
-    ALLOCATE_SHORT,
-)
+from shoehorn_mcu.planner.effort import ALLOCATE
 from shoehorn_mcu.planner.placement.allocate.native import BranchWeights, Sections
 from shoehorn_mcu.planner.placement.allocate.problem import Buffer
 
@@ -76,16 +69,16 @@ def trials(given: Orders) -> Iterator[Trial]:
     """An endless sequence of searches, the same in each run."""
     chance, spent, noise, weights = random.Random(_SEED), 0, 0.0, _FIRST_WEIGHTS
     short, long = (
-        max(ALLOCATE_FEWEST_NODES, ALLOCATE_SHORT * given.n),
-        max(ALLOCATE_FEWEST_NODES, ALLOCATE_LONG * given.n),
+        max(ALLOCATE.FEWEST_NODES, ALLOCATE.SHORT * given.n),
+        max(ALLOCATE.FEWEST_NODES, ALLOCATE.LONG * given.n),
     )
     for turn in count():
-        is_long = spent >= ALLOCATE_LONG_SHARE * long
+        is_long = spent >= ALLOCATE.LONG_SHARE * long
         nodes = long if is_long else short
-        yield Trial(given.rank(turn % ALLOCATE_SEARCHED, noise, chance), weights, nodes)
+        yield Trial(given.rank(turn % ALLOCATE.SEARCHED, noise, chance), weights, nodes)
         spent += nodes
         if is_long:
             spent, long = 0, 2 * long
-        if turn + 1 >= ALLOCATE_SEARCHED:
-            noise = chance.choice(ALLOCATE_NOISES)
+        if turn + 1 >= ALLOCATE.SEARCHED:
+            noise = chance.choice(ALLOCATE.NOISES)
             weights = BranchWeights(chance.choice(_LEAVES), chance.choice(_SLACKS), chance.choice(_LEVELS))

@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from shoehorn_mcu.planner.effort import SWEEP_BRIEF_PIECES, SWEEP_BRIEF_WORK, SWEEP_MOST_STEPS
+from shoehorn_mcu.planner.effort import SWEEP
 from shoehorn_mcu.planner.interruptible import interruptible
 from shoehorn_mcu.planner.placement.bundles import Bundle, joined, profile
 from shoehorn_mcu_host.base import cbuild
@@ -122,7 +122,7 @@ class Sweep:
         for place, i in enumerate(self._order):
             self._place[i] = place
         self._orders: dict[tuple[Start, Front], tuple[int, Any]] = {}
-        self._widest = max(1, SWEEP_MOST_STEPS // len(bundles))
+        self._widest = max(1, SWEEP.MOST_STEPS // len(bundles))
         self._weights: dict[int, Any] = {}  # by power
         self._known: dict[tuple[int, SweepSettings], tuple[int, list[int] | None]] = {}  # work and bases of runs
         self.work = 0  # spent so far: intervals looked at, whose number per second is steady; of a known run, too
@@ -134,7 +134,7 @@ class Sweep:
         place = self._place
         order_c, found = self._ffi.new("int32_t[]", [place[i] for i in order]), self._ffi.new("int32_t[]", len(order))
         fit = self._lib.sh_sweep_fit
-        brief = self._keep[0][len(order)] <= SWEEP_BRIEF_PIECES
+        brief = self._keep[0][len(order)] <= SWEEP.BRIEF_PIECES
         height = self._beside(lambda stop: fit(self._problem, order_c, first_base, stop, found), brief)
         if height < 0:
             raise MemoryError
@@ -162,7 +162,7 @@ class Sweep:
         weight = self._weight(settings.power)
         run = ffi.new("sh_sweep_run *", [height, width, settings.noise, settings.seed, weight, pivot, order])
         used, found = ffi.new("int64_t *", work), ffi.new("int32_t[]", n)
-        brief = work <= SWEEP_BRIEF_WORK
+        brief = work <= SWEEP.BRIEF_WORK
         placed = self._beside(lambda stop: sweep(self._problem, run, stop, used, found), brief)
         if placed < 0:
             raise MemoryError
