@@ -74,9 +74,10 @@ def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str] | No
 
 def _key(words: Sequence[str], folder: Path) -> str:
     """The object's name, by all that decides what is in it."""
-    (source,) = (word for word in words if word.endswith((".c", ".S")))
-    if any(word == "-include" or word.startswith("@") for word in words):
+    sources = [word for word in words if word.endswith((".c", ".S"))]
+    if len(sources) != 1 or any(word == "-include" or word.startswith("@") for word in words):
         raise _Unknown
+    (source,) = sources
     places = [folder / word.removeprefix("-I") for word in words if word.startswith("-I") and word != "-I"]
     skipped = {"-o", words[words.index("-o") + 1], source}
     options = [word for word in words[1:] if word not in skipped and not word.startswith("-I")]

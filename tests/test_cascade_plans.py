@@ -31,8 +31,8 @@ from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
 from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import Stage, nearer, stages
 
-CHUNK = 10
-CHUNKS = 48  # the first in every run of the suite
+CHUNK = 4
+CHUNKS = 120  # the first in every run of the suite
 
 
 @pytest.fixture(autouse=True)
@@ -92,11 +92,11 @@ def test_the_library_of_blocks_in_bands_computes_what_the_graph_as_it_was_means(
 
 @pytest.mark.long
 def test_the_random_bottlenecks_have_plans_with_bands_of_all_kinds():
-    plans = [made.plan for seed in (*range(24), 48) for made in scheduled(seed)[1]]
+    plans = [made.plan for seed in (*range(9), 48) for made in scheduled(seed)[1]]
     kinds = Counter((plan.streamed, bool(plan.cascades)) for plan in plans)
     cascades = [cascade for plan in plans for cascade in plan.cascades]
 
-    assert min(kinds[streamed, True] for streamed in (False, True)) > 6
+    assert min(kinds[streamed, True] for streamed in (False, True)) > 2
     assert {cascade.chunks > 1 for cascade in cascades} == {False, True}
     assert len({cascade.band for cascade in cascades}) > 2
     assert any(len(plan.cascades) > 1 for plan in plans)

@@ -123,7 +123,7 @@ class _Firmware:
 @pytest.mark.parametrize(
     ("name", "isas"),
     [
-        ("mps2-an386", (Isa.SIMD32, Isa.C)),
+        ("mps2-an386", (Isa.SIMD32,)),
         ("microbit", (Isa.THUMB,)),
         ("mps3-an547", (Isa.MVE,)),
         *(

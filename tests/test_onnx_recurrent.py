@@ -153,7 +153,7 @@ def test_the_kernels_of_a_model_are_one_per_kind_of_layer() -> None:
     assert len({op.formula for op in graph.ops if isinstance(op, Recurrence)}) == 1
 
 
-@pytest.mark.parametrize("mode", ["precise", "relaxed", "half"])
+@pytest.mark.parametrize("mode", ["precise", "half", pytest.param("relaxed", marks=pytest.mark.long)])
 def test_a_layer_runs_on_an_emulated_board(tmp_path: Path, mode: Any) -> None:
     rng = np.random.default_rng(0)
     path = tmp_path / "layer.onnx"

@@ -229,7 +229,7 @@ def test_the_options_of_a_pipeline_reach_the_plan(gen: Gen) -> None:
 def test_the_recordings_of_micro_speech_pass_on_an_emulated_board(gen: Gen, tmp_path: Path) -> None:
     made = gen("firmware", FRONT, SPEECH, "--pipeline", "--board", "mps2-an386", "--out", tmp_path / "wake")
     assert made.exit_code == 0, made.output
-    for word, label in (("yes", "yes"), ("no", "no"), ("silence", "silence"), ("noise", "silence")):
+    for word, label in (("yes", "yes"), ("noise", "silence")):
         (tmp_path / "sounds" / label).mkdir(parents=True, exist_ok=True)
         name = f"{word}_1000ms.wav"
         (tmp_path / "sounds" / label / name).write_bytes((DATA / "micro-speech" / name).read_bytes())
@@ -238,8 +238,8 @@ def test_the_recordings_of_micro_speech_pass_on_an_emulated_board(gen: Gen, tmp_
     found = gen("validate", tmp_path / "wake", *words)
 
     said = json.loads(found.stdout)
-    assert (said["vectors"], said["mismatched_vectors"], said["first_bad_op"]) == (4 * 50, 0, None)
-    assert (said["accuracy"]["labelled"], said["accuracy"]["right"]) == (4, 4)
+    assert (said["vectors"], said["mismatched_vectors"], said["first_bad_op"]) == (2 * 50, 0, None)
+    assert (said["accuracy"]["labelled"], said["accuracy"]["right"]) == (2, 2)
 
 
 @needs_shared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,17 @@ def off(model: Path, board: targets.Board, options: Options, folder: Path) -> in
     return build_folder(Project.open(folder)).ram_bytes - predicted["predicted_bytes"]
 
 
-@pytest.mark.parametrize("board", [b for b in targets.boards() if b.id != "native"], ids=lambda board: board.id)
+def _boards() -> Iterator[object]:
+    """The first board of each chip family; others of the family are `long`."""
+    families = set[str]()
+    for board in targets.boards():
+        if board.id != "native":
+            marks = [pytest.mark.long] if board.spec.family in families else []
+            families.add(board.spec.family)
+            yield pytest.param(board, id=board.id, marks=marks)
+
+
+@pytest.mark.parametrize("board", _boards())
 def test_the_ram_of_a_board_is_predicted_within_64_bytes(board: targets.Board, tmp_path: Path) -> None:
     assert abs(off(DIGITS, board, Options(), tmp_path / "made")) <= 64
 

@@ -32,8 +32,8 @@ from shoehorn_mcu.ops import MODEL_OPS
 from shoehorn_mcu.planner import Goal, check, make_plan
 from shoehorn_mcu.schedule.lower import lower
 
-CHUNK = 40
-CHUNKS = 250
+CHUNK = 16
+CHUNKS = 625
 DAILY = 1  # chunks in every run of the suite; the others are `long`
 
 

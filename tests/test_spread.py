@@ -313,8 +313,8 @@ def test_without_a_board_the_names_are_the_user_s():
         ("mps2-an386", ("ram", "psram"), True),
         pytest.param("mps2-an386", ("ram", "block"), False, marks=pytest.mark.long),
         pytest.param("mps2-an500", ("ram", "psram"), False, marks=pytest.mark.long),
-        ("mps2-an505", ("isram", "psram"), False),
-        ("mps3-an547", ("isram", "ddr"), True),
+        pytest.param("mps2-an505", ("isram", "psram"), False, marks=pytest.mark.long),
+        ("mps3-an547", ("isram", "ddr"), False),
     ],
 )
 def test_a_firmware_in_two_memories_answers_over_its_serial_port(
@@ -342,7 +342,11 @@ def test_a_firmware_in_two_memories_answers_over_its_serial_port(
 
 @pytest.mark.parametrize(
     ("board", "names"),
-    [("stm32-h405", ("ram", "ccm")), ("nucleo-h743zi", ("sram1", "sram4")), ("rpi-pico", ("scratch_x", "scratch_y"))],
+    [
+        ("nucleo-h743zi", ("sram1", "sram4")),
+        pytest.param("stm32-h405", ("ram", "ccm"), marks=pytest.mark.long),
+        pytest.param("rpi-pico", ("scratch_x", "scratch_y"), marks=pytest.mark.long),
+    ],
 )
 def test_a_firmware_in_two_memories_is_built_for_a_board_without_emulator(
     board: str, names: tuple[str, str], tmp_path: Path
