@@ -1,0 +1,93 @@
+"""What a network costs on a board: its int8 form with made-up weights, planned as `gen firmware` would plan it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Fit, Options
+from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
+from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.schedule import predict
+from shoehorn_mcu.slim.made_up import as_int8
+
+LOOKING_AT_WEIGHTS = frozenset({"zero-constant-channels", "fold-constant-channels"})
+"""Passes that made-up weights would mislead."""
+
+
+class Minimized(Enum):
+    """What moves are to make less of."""
+
+    INSTRUCTIONS = "instructions"  # cycles where the board's core has a model of them
+    SRAM = "sram"
+    FLASH = "flash"
+
+
+@dataclass(frozen=True)
+class OpPrice:
+    """One op of the plan."""
+
+    name: str
+    weighted: bool
+    time: int  # in the unit of Price.time
+
+
+@dataclass(frozen=True)
+class Price:
+    """Predicted cost of one inference."""
+
+    instructions: int
+    cycles: int | None  # None: the core has no model of cycles
+    sram: int  # bytes of the arena
+    flash: int  # bytes of constants
+    macs: int
+    ops: tuple[OpPrice, ...]
+
+    @property
+    def time(self) -> int:
+        """Cycles where they are known, else instructions."""
+        return self.instructions if self.cycles is None else self.cycles
+
+    def of(self, what: Minimized) -> int:
+        """The figure that is to become less."""
+        return {Minimized.INSTRUCTIONS: self.time, Minimized.SRAM: self.sram, Minimized.FLASH: self.flash}[what]
+
+    @property
+    def weightless_share(self) -> float:
+        """The share of the time in ops without weights (the first table of DeepRebirth)."""
+        return sum(op.time for op in self.ops if not op.weighted) / max(1, self.time)
+
+
+WEIGHTED = (Conv2d, DepthwiseConv2d, Dense, TransposeConv2d)
+"""The ops with weights; all others are what DeepRebirth calls non-tensor layers."""
+
+
+def price(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
+    """The price of the fastest plan of a float32 graph that fits the board; `smallest`: of the smallest plan.
+
+    Raises DoesNotFit where no plan fits.
+    """
+    return priced(as_int8(graph), board, smallest=smallest)
+
+
+def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
+    """The price of an int8 graph."""
+    options = Options(disabled=LOOKING_AT_WEIGHTS, goal=Goal.SRAM if smallest else Goal.TIME)
+    if not smallest:
+        options = replace(options, sram_bytes=Fit.FIT)
+    made = build.plan_model(Imported(graph, {}), board, options)
+    unit = made.unit
+    time = predict.unit_of(unit.stages)
+    by_op = zip(unit.stages, predict.by_op(unit.plan, unit.stages, time), strict=True)
+    return Price(
+        predict.instructions(unit.plan, unit.stages),
+        predict.cycles(unit.plan, unit.stages),
+        unit.plan.arena_bytes,
+        made.constants.bytes,
+        graph.macs,
+        tuple(OpPrice(stage.name, isinstance(stage.node.op, WEIGHTED), round(cost)) for stage, cost in by_op),
+    )

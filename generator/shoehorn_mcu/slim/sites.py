@@ -1,0 +1,24 @@
+"""Names of layers as people know them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from shoehorn_mcu.ir import Node
+
+_CODE = re.compile(r"(/|^)[A-Z]\w*_output_0(_\d+)*$")  # as PyTorch's exporter ends the names of tensors
+_MOST = 3  # names of layers in a row
+
+
+def label(node: Node) -> str:
+    """A short name of a layer, from the tensor that it writes: `/c2/c2.1/Relu_output_0` is c2.1."""
+    parts = _CODE.sub("", node.output.name).strip("/").split("/")
+    kept = [part for part, then in zip(parts, [*parts[1:], ""], strict=True) if not then.startswith(f"{part}.")]
+    return "/".join(kept) or node.op.name
+
+
+def labels(nodes: Sequence[Node]) -> list[str]:
+    """Their names, each once; of many the first and the last ones."""
+    found = [*dict.fromkeys(map(label, nodes))]
+    return found if len(found) <= _MOST else [*found[: _MOST - 1], "...", found[-1]]
