@@ -56,7 +56,8 @@ def kernel(node: Node[Convolution]) -> tuple[int, int]:
 def data(tensor: Tensor) -> Reals:
     """The values of a constant."""
     assert tensor.data is not None
-    return tensor.data.astype(np.float32)
+    values: Reals = np.asarray(tensor.data, np.float32)
+    return values
 
 
 class Weights(NamedTuple):
@@ -100,9 +101,9 @@ def grown(weights: Reals, size: tuple[int, int]) -> Reals:
 def placed(
     x: TensorType, output: tuple[int, int], window: tuple[int, int], stride: tuple[int, int], centre: Sequence[float]
 ) -> Padding | None:
-    """The padding with which a window gives so many pixels (down, across), the first over pixel `centre` of x or near it.
+    """The padding with which a window gives so many pixels (down, across); None: no padding does.
 
-    None: no padding does.
+    The first pixel's window stands over pixel `centre` of x, or as near to it as padding allows.
     """
     sides = []
     for axis in (0, 1):
@@ -150,9 +151,6 @@ def constants(name: str) -> tuple[str, str]:
     return f"{name}/weights", f"{name}/bias"
 
 
-def convolution(
-    name: str, x: str, output: str, stride: tuple[int, int], padding: Padding, clamp: Bounds, depthwise: bool = False
-) -> Convolution:
+def convolution(name: str, x: str, output: str, stride: tuple[int, int], padding: Padding, clamp: Bounds) -> Conv2d:
     """A convolution that reads constants of its own."""
-    kind = DepthwiseConv2d if depthwise else Conv2d
-    return kind(name=name, inputs=(x, *constants(name)), output=output, stride=stride, padding=padding, clamp=clamp)
+    return Conv2d(name=name, inputs=(x, *constants(name)), output=output, stride=stride, padding=padding, clamp=clamp)

@@ -46,6 +46,13 @@ class Moved:
     born: tuple[Born, ...]
     gone: tuple[str, ...]  # ops of the old graph that are no longer there
 
+    @classmethod
+    def of(
+        cls, graph: Graph | None, kind: str, site: str, born: tuple[Born, ...], gone: tuple[str, ...]
+    ) -> Moved | None:
+        """The move, or None where there is no such graph."""
+        return None if graph is None else cls(kind, site, graph, born, gone)
+
     @property
     def name(self) -> str:
         return f"{self.kind} {self.site}"

@@ -14,7 +14,6 @@ be a single linear map, so there is a form with an activation behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -51,7 +50,7 @@ def shrink(graph: Graph) -> Iterator[Moved | None]:
             run = _run(region)
             if run is None or len(run) > _MOST:
                 break
-            if _is_block(run) and isinstance(region.nodes[-1].op, Conv2d | DepthwiseConv2d | Addition):
+            if _is_block(region, run) and isinstance(region.nodes[-1].op, Conv2d | DepthwiseConv2d | Addition):
                 found[len(run)] = region  # with all that is added behind the last convolution
         for region in found.values():
             for activates in (False, True):
@@ -67,10 +66,12 @@ def _run(region: Region) -> Sequence[Node[Convolution]] | None:
     return runs[region.exit]
 
 
-def _is_block(run: Sequence[Node[Convolution]]) -> bool:
+def _is_block(region: Region, run: Sequence[Node[Convolution]]) -> bool:
+    """Whether the run has nothing between its convolutions, and is one that is known to be worth merging."""
+    reads = [region.entry, *(node.output.name for node in run[:-1])]
     kinds = [type(node.op) for node in run]
     inverted = kinds == [Conv2d, DepthwiseConv2d, Conv2d] and kernel(run[0]) == kernel(run[2]) == (1, 1)
-    return inverted or len(run) == 2
+    return [node.x.name for node in run] == reads and (inverted or len(run) == 2)
 
 
 def _moved(graph: Graph, region: Region, activates: bool) -> Moved | None:
@@ -95,7 +96,7 @@ def _moved(graph: Graph, region: Region, activates: bool) -> Moved | None:
     made = rewritten(graph, region.names, [layer], {name: weights})
     part = Part(y.shape[3], region.exit, 0, region.names[-1:] if is_rectified(clamp) else ())
     site = f"{label(region.nodes[0])} to {label(region.nodes[-1])}" + (" with an activation" if activates else "")
-    return made and Moved("shrink", site, made, (Born(name, (part,)),), region.names)
+    return Moved.of(made, "shrink", site, (Born(name, (part,)),), region.names)
 
 
 def _first_guess(name: str, window: tuple[int, int], inputs: int, outputs: int, skips: bool) -> Reals:
