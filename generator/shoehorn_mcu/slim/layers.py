@@ -56,8 +56,7 @@ def kernel(node: Node[Convolution]) -> tuple[int, int]:
 def data(tensor: Tensor) -> Reals:
     """The values of a constant."""
     assert tensor.data is not None
-    values: Reals = np.asarray(tensor.data, np.float32)
-    return values
+    return np.array(tensor.data, np.float32)
 
 
 class Weights(NamedTuple):
@@ -89,7 +88,8 @@ def weights_of(node: Node[Convolution]) -> Weights:
 def random(name: str, shape: Sequence[int], fan_in: int) -> Reals:
     """Normally distributed weights with variance 2 / fan_in (He et al. 2015), always the same ones for a name."""
     drawn = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape)
-    return (drawn * np.sqrt(2 / fan_in)).astype(np.float32)
+    weights: Reals = (drawn * np.sqrt(2 / fan_in)).astype(np.float32)
+    return weights
 
 
 def grown(weights: Reals, size: tuple[int, int]) -> Reals:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
@@ -17,18 +16,11 @@ from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.request import PlanRequest
 from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
+from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.made_up import as_int8
 
 LOOKING_AT_WEIGHTS = frozenset({"zero-constant-channels", "fold-constant-channels"})
 """Passes that made-up weights would mislead."""
-
-
-class Minimized(Enum):
-    """What moves are to make less of."""
-
-    INSTRUCTIONS = "instructions"  # cycles where the board's core has a model of them
-    SRAM = "sram"
-    FLASH = "flash"
 
 
 @dataclass(frozen=True)
