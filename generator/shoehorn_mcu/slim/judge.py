@@ -42,7 +42,7 @@ class Judge:
 
     def in_float(self, graph: Graph, part: Samples) -> Bools:
         """Which samples are right in float32."""
-        return _answers(self.learner.outputs(graph, part)) == self.wanted(part)
+        return np.equal(_answers(self.learner.outputs(graph, part)), self.wanted(part))
 
     def in_int8(self, graph: Graph, part: Samples) -> Bools:
         """Which samples are right in int8, quantised with some training samples."""
@@ -52,7 +52,7 @@ class Judge:
         """Which samples a quantised model has right."""
         run = Runner(model)
         found = [values[run.names[0]].argmax() for values in run.over(self._as_in_file(graph, part))]
-        return np.array(found, np.int64) == self.wanted(part)
+        return np.equal(np.array(found, np.int64), self.wanted(part))
 
     def quantised(self, graph: Graph) -> ModelProto:
         """The network in int8."""

@@ -216,7 +216,9 @@ class Folder:
         """The constants of a graph."""
         held = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
         file = BytesIO()
-        np.savez(file, **{f"t{place}": array for place, (_, array) in enumerate(sorted(held.items()))})
+        np.savez(
+            file, allow_pickle=False, **{f"t{place}": array for place, (_, array) in enumerate(sorted(held.items()))}
+        )
         self.write(name, file.getvalue())
 
     def with_weights(self, name: str, graph: Graph) -> Graph:
@@ -246,4 +248,5 @@ def slug(name: str) -> str:
 
 
 def sha256(data: bytes) -> str:
+    """The digest, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
