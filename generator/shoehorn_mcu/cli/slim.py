@@ -166,7 +166,7 @@ def slim(
         if as_json:
             emit_json(found.json())
         else:
-            _print_listing(found, board, recipe)
+            _print_listing(found, board)
         return
     if data is None:
         raise click.UsageError("Missing option '--data'; --list needs none.")
@@ -192,23 +192,23 @@ def slim(
         emit_json({"folder": str(folder), **json.loads(record.json())})
 
 
-def _print_listing(found: Listing, board: Board, recipe: Recipe) -> None:
+def _print_listing(found: Listing, board: Board) -> None:
     before = found.before
     unit = "instructions" if before.cycles is None else "cycles"
     rows = [
-        (
-            each.moved.name,
-            "" if each.refused else f"-{each.gain:.1f} %",
-            "" if each.cost is None else f"{each.cost.time:,}",
-            "" if each.cost is None else f"{each.cost.sram:,}",
-            "" if each.cost is None else f"{each.cost.flash:,}",
-            each.refused,
-        )
+        (each.moved.name, f"-{each.gain:.1f} %", f"{cost.time:,}", f"{cost.sram:,}", f"{cost.flash:,}")
         for each in found.choices
+        if not each.refused and (cost := each.cost) is not None
     ]
-    head = ("move", recipe.goal.minimize.value, unit, "arena", "constants", "not tried because it")
-    first = ("the network as it is", "", f"{before.time:,}", f"{before.sram:,}", f"{before.flash:,}", "")
+    head = ("move", "gain", unit, "arena", "constants")
+    first = ("the network as it is", "", f"{before.time:,}", f"{before.sram:,}", f"{before.flash:,}")
     print_table(head, [first, *rows], right=(1, 2, 3, 4))
+    reasons: dict[str, list[str]] = {}
+    for each in found.choices:
+        if each.refused:
+            reasons.setdefault(each.refused, []).append(each.moved.name)
+    for reason, names in reasons.items():
+        out.print(f"not tried, because it {reason}: {', '.join(names)}", soft_wrap=True)
     share = 100 * before.weightless_share
     out.print(f"{share:.1f} % of the predicted {unit} on {board.id} are in ops without weights", soft_wrap=True)
 

@@ -59,7 +59,7 @@ def _priced(graph: Graph, moved: Moved, board: Board, recipe: Recipe, before: Pr
     try:
         after = price(moved.graph, board)
     except DoesNotFit:
-        return Choice(moved, None, 0.0, "no plan of it fits the board")
+        return Choice(moved, None, 0.0, f"does not fit {board.id}")
     what = recipe.goal.minimize
     gain = 100 * (1 - after.of(what) / max(1, before.of(what)))
     refused = "" if gain > 0 else f"gains nothing on {board.id}"

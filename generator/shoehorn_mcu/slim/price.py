@@ -91,7 +91,7 @@ def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
         sum(stage.weight_bytes for stage in made.stages),
         graph.macs,
         tuple(
-            OpPrice(stage.name, isinstance(stage.node.op, WEIGHTED), round(cost))
+            OpPrice(stage.name, isinstance(stage.node.computed.op, WEIGHTED), round(cost))
             for stage, cost in zip(made.stages, by_op, strict=True)
         ),
     )

@@ -8,7 +8,7 @@
 
 Not in DeepRebirth: DepthShrinker (Fu et al., ICML 2022) merges the layers of an inverted residual after a training has
 taken the activations out; here the merged layer is fitted to what the block computes. Two such layers in a row would
-be a single linear map, so there is a form with an activation behind it.
+be a single linear map, so a block beside such a layer has a form with an activation, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOST = 3  # convolutions in a row
 
 
 def shrink(graph: Graph) -> Iterator[Moved | None]:
-    """Each block of two convolutions, or of three around a depthwise one, with what is added to it, in both forms."""
+    """Each block of two convolutions, or of three around a depthwise one, with what is added to it."""
     for entry in dict.fromkeys((*graph.inputs, *(op.output for op in graph.ops))):
         found: dict[int, Region] = {}
         for region in regions(graph, entry, lambda node: is_convolution(node) or is_weightless(node)):
@@ -53,8 +53,17 @@ def shrink(graph: Graph) -> Iterator[Moved | None]:
             if _is_block(region, run) and isinstance(region.nodes[-1].op, Conv2d | DepthwiseConv2d | Addition):
                 found[len(run)] = region  # with all that is added behind the last convolution
         for region in found.values():
-            for activates in (False, True):
+            for activates in (False, True) if _lies_in_a_row(graph, region) else (False,):
                 yield _moved(graph, region, activates)
+
+
+def _lies_in_a_row(graph: Graph, region: Region) -> bool:
+    """Whether the layer before the block, or one behind it, is a convolution of a window without an activation."""
+    return any(
+        is_convolution(node) and kernel(node) != (1, 1) and not is_rectified(node.op.clamp)
+        for node in graph.nodes()
+        if node.output.name == region.entry or region.exit in node.op.inputs
+    )
 
 
 def _run(region: Region) -> Sequence[Node[Convolution]] | None:
