@@ -18,6 +18,7 @@ from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
 from shoehorn_mcu.ops.elementwise import Addition
 from shoehorn_mcu.ops.layout import Mover
 from shoehorn_mcu.ops.pool import Pool2d
+from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.slim.regions import Grid
 
 Reals: TypeAlias = NDArray[np.float32]
@@ -39,7 +40,9 @@ def is_dense_convolution(node: Node) -> TypeIs[Node[Conv2d]]:
 
 def is_weightless(node: Node) -> bool:
     """Whether the op is of those that a move may merge: pools, normalisations, functions and moves of elements."""
-    return isinstance(node.op, Pool2d | Map | Mover | Addition | Mean | Softmax)
+    return isinstance(node.op, Pool2d | Map | Mover | Addition | Softmax) or (
+        isinstance(node.op, Mean) and node.op.axes == (len(node.x.type.shape) - 1,)
+    )
 
 
 def is_rectified(bounds: Bounds) -> bool:
@@ -120,7 +123,8 @@ def placed(
 def rewritten(graph: Graph, gone: Iterable[str], added: Iterable[Op], weights: Mapping[str, Weights]) -> Graph | None:
     """The graph without some ops and with others, each where the op was that wrote its output.
 
-    `weights` has the constants of layers by the names of their ops. Shapes follow from the operands. None where an op
+    `weights` has the constants of layers by the names of their ops. Shapes follow from the operands, and ops that
+    nothing reads any more go, too. None where an op
     behind them, or a result of the graph, cannot take the new shape.
     """
     made, left = {op.output: op for op in added}, {*gone}
@@ -140,7 +144,7 @@ def rewritten(graph: Graph, gone: Iterable[str], added: Iterable[Op], weights: M
             shape = op.infer(tuple(tensors[name].type for name in op.inputs))
             before = tensors[op.output]
             tensors[op.output] = replace(before, type=replace(before.type, shape=shape))
-        found = verify(with_ops(replace(graph, tensors=tensors), ops))
+        found = drop_dead(verify(with_ops(replace(graph, tensors=tensors), ops)))
     except GraphError:
         return None
     return found if all(tensors[name].type == graph.tensors[name].type for name in graph.results) else None

@@ -47,11 +47,12 @@ class Moved:
     gone: tuple[str, ...]  # ops of the old graph that are no longer there
 
     @classmethod
-    def of(
-        cls, graph: Graph | None, kind: str, site: str, born: tuple[Born, ...], gone: tuple[str, ...]
-    ) -> Moved | None:
-        """The move, or None where there is no such graph."""
-        return None if graph is None else cls(kind, site, graph, born, gone)
+    def of(cls, old: Graph, new: Graph | None, kind: str, site: str, born: tuple[Born, ...]) -> Moved | None:
+        """The move from one graph to another, or None where there is no such graph."""
+        if new is None:
+            return None
+        left = {op.name for op in new.ops}
+        return cls(kind, site, new, born, tuple(op.name for op in old.ops if op.name not in left))
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from shoehorn_mcu.ir import Node
 
 _CODE = re.compile(r"(/|^)[A-Z]\w*_output_0(_\d+)*$")  # as PyTorch's exporter ends the names of tensors
+_NUMBERS = re.compile(r"(_\d+)+$")
 _MOST = 3  # names of layers in a row
 
 
@@ -19,6 +20,8 @@ def label(node: Node) -> str:
 
 
 def labels(nodes: Sequence[Node]) -> list[str]:
-    """Their names, each once; of many the first and the last ones."""
-    found = [*dict.fromkeys(map(label, nodes))]
+    """Their names, each once and without an importer's numbers; of many the first and the last ones."""
+    names = [label(node) for node in nodes]
+    plain = [base if (base := _NUMBERS.sub("", name)) in names else name for name in names]
+    found = [*dict.fromkeys(plain)]
     return found if len(found) <= _MOST else [*found[: _MOST - 1], "...", found[-1]]

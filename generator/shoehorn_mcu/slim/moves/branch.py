@@ -99,4 +99,4 @@ def _moved(graph: Graph, join: Node, kept: _Tail, gone: _Tail) -> Moved | None:
     out = tuple(each.op.name for each in gone.nodes)
     made = rewritten(graph, out, [wider, replace(join.op, inputs=left)], {op.name: held})
     site = f"{' + '.join(labels(gone.nodes))} into {label(node)}"
-    return Moved.of(made, "branch", site, (Born(op.name, tuple(part for _, part in both)),), out)
+    return Moved.of(graph, made, "branch", site, (Born(op.name, tuple(part for _, part in both)),))

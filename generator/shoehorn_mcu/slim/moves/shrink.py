@@ -105,7 +105,7 @@ def _moved(graph: Graph, region: Region, activates: bool) -> Moved | None:
     made = rewritten(graph, region.names, [layer], {name: weights})
     part = Part(y.shape[3], region.exit, 0, region.names[-1:] if is_rectified(clamp) else ())
     site = f"{label(region.nodes[0])} to {label(region.nodes[-1])}" + (" with an activation" if activates else "")
-    return Moved.of(made, "shrink", site, (Born(name, (part,)),), region.names)
+    return Moved.of(graph, made, "shrink", site, (Born(name, (part,)),))
 
 
 def _first_guess(name: str, window: tuple[int, int], inputs: int, outputs: int, skips: bool) -> Reals:

@@ -66,9 +66,10 @@ def _merged(graph: Graph, node: Node) -> Region | None:
     for region in regions(graph, node.output.name, is_weightless):
         after = graph.tensors[region.exit].type.shape
         over = grid(region)
-        fits = len(before) == len(after) == 4 and before[3] == after[3]
-        if fits and all(-(-before[1 + i] // over.stride[i]) >= after[1 + i] > 0 for i in (0, 1)):
-            found = region
+        if len(before) == len(after) == 4 and before[3] == after[3]:
+            sizes = [(before[1 + i], after[1 + i], over.stride[i], over.window[i]) for i in (0, 1)]
+            if all((size - window) // stride < left <= -(-size // stride) for size, left, stride, window in sizes):
+                found = region
     return found
 
 
@@ -93,11 +94,11 @@ def _moved(graph: Graph, node: Node, heads: Sequence[Node[Convolution]], region:
         free = (op.name, *([node.op.name] if joins else []), *region.names)
         born.append(Born(op.name, (Part(channels, region.exit, first, free),)))
         first += channels if joins else 0
-    gone = (*([node.op.name] if joins else []), *region.names)
-    made = rewritten(graph, (*gone, *(head.op.name for head in heads)), added, weights)
+    replaced = (*([node.op.name] if joins else []), *(head.op.name for head in heads))
+    made = rewritten(graph, (*region.names, *replaced), added, weights)
     size = f" by {window[0]}x{window[1]}" if larger else ""
     site = " + ".join([label(node), *labels(region.nodes)]) + size
-    return Moved.of(made, "streamline", site, tuple(born), gone)
+    return Moved.of(graph, made, "streamline", site, tuple(born))
 
 
 def _bounds(head: Node[Convolution], region: Region) -> Bounds:

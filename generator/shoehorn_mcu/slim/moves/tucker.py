@@ -75,7 +75,7 @@ def _moved(graph: Graph, node: Node[Conv2d], inner: int, outer: int) -> Moved | 
     born = tuple(Born(each.name, (Part(weights[each.name].bias.size),)) for each in made)
     site = f"{label(node)} to ranks {inner} and {outer}"
     graph_made = rewritten(there, (), made, weights)
-    return Moved.of(graph_made, "tucker", site, born, ())
+    return Moved.of(graph, graph_made, "tucker", site, born)
 
 
 def _with_before(graph: Graph, node: Node, before: list[Conv2d]) -> tuple[Op, ...]:
