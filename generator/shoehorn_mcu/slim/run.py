@@ -23,6 +23,7 @@ from shoehorn_mcu.slim.judge import Judge
 from shoehorn_mcu.slim.learner import Learner, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
+from shoehorn_mcu.slim.page import page
 from shoehorn_mcu.slim.price import Price, price
 from shoehorn_mcu.slim.recipe import Recipe
 from shoehorn_mcu.slim.record import SLIM_JSON, STEPS, Compared, Cost, Folder, Record, Step, Trial, record_of, slug
@@ -365,6 +366,7 @@ class Run:
             self._saved(record)
         self.folder.write("slim.onnx", model.SerializeToString(deterministic=True))
         self.folder.write("slim-int8.onnx", int8.SerializeToString(deterministic=True))
+        self.folder.write("slim.html", page(record, self.model.graph.name, self.board.id))
         return Slimmed(graph, model, int8, record)
 
     # What all of them need.
