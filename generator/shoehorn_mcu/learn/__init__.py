@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from shoehorn_mcu.slim.reading import SlimError
 
 if TYPE_CHECKING:
-    from shoehorn_mcu.learn.learner import Torch
+    from shoehorn_mcu.learn.by_torch import Torch
 
 
 def learner(threads: int = 1, device: str = "cpu") -> Torch:
     """A learner with PyTorch. Raises SlimError where it is not installed, or has no such device."""
     try:
-        from shoehorn_mcu.learn import learner as found
+        from shoehorn_mcu.learn import by_torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise SlimError("training needs PyTorch: `pip install shoehorn-mcu[slim]` installs it") from None
-    return found.checked(found.Torch(threads, device))
+    return by_torch.checked(by_torch.Torch(threads, device))

@@ -30,7 +30,7 @@ def _exp(x: torch.Tensor) -> torch.Tensor:
     return torch.exp(x.clamp(max=_LARGEST_EXPONENT))
 
 
-_FUNCTIONS: Sequence[tuple[int, Callable[..., Term], Compute]] = (
+_FUNCTIONS: Sequence[tuple[int, Callable[..., Term], Compute | None]] = (
     (1, f.exp, _exp),
     (1, f.log, torch.log),
     (1, f.log1p, torch.log1p),
@@ -51,8 +51,10 @@ _FUNCTIONS: Sequence[tuple[int, Callable[..., Term], Compute]] = (
     (1, f.softplus, torch.nn.functional.softplus),
     (2, f.power, torch.pow),
     (2, f.copy_sign, torch.copysign),
+    (1, f.truncate, None),
+    (1, f.round_even, None),
 )
-"""The number of operands of each function, what writes its formula, and PyTorch's."""
+"""The number of operands of each function, what writes its formula, and PyTorch's; None: its gradient is 0."""
 
 _ARITHMETIC: Mapping[str, Compute] = {
     "abs": torch.abs,
@@ -72,9 +74,11 @@ _ARITHMETIC: Mapping[str, Compute] = {
     "select": torch.where,
 }
 
+_JUMPS = (torch.lt, torch.eq, torch.logical_not, torch.logical_and, torch.logical_or, torch.logical_xor)
+
 
 @cache
-def _known() -> Sequence[tuple[Formula, Compute]]:
+def _known() -> Sequence[tuple[Formula, Compute | None]]:
     """The functions' formulas, the longest first: a function that another one is made of comes behind it."""
     made = [(formula(write, *[DType.FLOAT32] * count), compute) for count, write, compute in _FUNCTIONS]
     return sorted(made, key=lambda each: -len(each[0].steps))
@@ -96,13 +100,21 @@ def compiled(text: str) -> Compute:
     if read.result is not DType.FLOAT32 or any(dtype is not DType.FLOAT32 for dtype in read.operands):
         raise NoGradientError(f"computes {read.result.value}")
     steps = list[_Computed]()
-    _build(read, len(read.dtypes) - 1, steps, {*range(len(read.operands))})
+    result = len(read.dtypes) - 1
+    _build(read, result, steps, {*range(len(read.operands))})
+    varies = {*range(len(read.operands))}  # the values that change with an operand, if only a little
+    for step in steps:
+        reads = step.reads[1:] if step.compute is torch.where else step.reads
+        if step.compute not in _JUMPS and varies & {*reads}:
+            varies.add(step.number)
+    if result not in varies:
+        raise NoGradientError("has a gradient of 0 everywhere")
 
     def run(*operands: torch.Tensor) -> torch.Tensor:
         values = dict(enumerate(operands))
         for step in steps:
             values[step.number] = step.compute(*(values[number] for number in step.reads))
-        return values[len(read.dtypes) - 1]
+        return values[result]
 
     return run
 
@@ -139,6 +151,8 @@ def _function(read: Formula, number: int) -> tuple[Compute, tuple[int, ...]] | N
     for known, compute in _known():
         found: dict[int, int] = {}
         if _matches(known, len(known.dtypes) - 1, read, number, found):
+            if compute is None:
+                raise NoGradientError("rounds")
             return compute, tuple(found[operand] for operand in range(len(known.operands)))
     return None
 

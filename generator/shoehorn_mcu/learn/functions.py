@@ -64,8 +64,13 @@ def function(node: Node) -> Function:
 
 
 def as_image(x: torch.Tensor) -> torch.Tensor:
-    """[samples, N, H, W, C] as [samples * N, C, H, W]: the same memory, which PyTorch calls channels_last."""
-    return x.flatten(0, 1).permute(0, 3, 1, 2)
+    """[samples, N, H, W, C] as [samples * N, C, H, W]: the same memory, which PyTorch calls channels_last.
+
+    One channel is not called so: oneDNN 3.12 then gives other sums where an output has one column, the stride is 1 down
+    and more across.
+    """
+    images = x.flatten(0, 1)
+    return images.permute(0, 3, 1, 2) if images.shape[3] > 1 else images.squeeze(3).unsqueeze(1)
 
 
 def from_image(x: torch.Tensor, images: int) -> torch.Tensor:
