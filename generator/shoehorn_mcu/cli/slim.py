@@ -278,9 +278,9 @@ def _learner(threads: int, device: str) -> Any:
             f"training needs {' and '.join(missing)}: pip install 'shoehorn-mcu[slim]' "
             "(--extra-index-url https://download.pytorch.org/whl/cpu has a small torch); --list needs neither"
         )
-    from shoehorn_mcu.learn import TorchLearner
+    from shoehorn_mcu.learn import learner
 
-    return TorchLearner(threads=threads, device=device)
+    return learner(threads, device)
 
 
 @contextmanager

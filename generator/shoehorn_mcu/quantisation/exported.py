@@ -73,12 +73,11 @@ def as_onnx(graph: Graph, ends: Ends | None = None) -> ModelProto:
     made = _Export(graph, ends or {})
     for node in graph.nodes():
         made.add(node)
-    outputs = [made.result_of(name) for name in graph.outputs]
-    infos = [
-        [helper.make_tensor_value_info(end.name, TensorProto.FLOAT, end.type.shape) for end in each]
-        for each in (map(made.end, graph.inputs), outputs)
-    ]
-    body = helper.make_graph(made.nodes, graph.name, *infos, made.constants)
+    ends_of = [made.end(name) for name in graph.inputs], [made.result_of(name) for name in graph.outputs]
+    inputs, outputs = (
+        [helper.make_tensor_value_info(end.name, TensorProto.FLOAT, end.type.shape) for end in each] for each in ends_of
+    )
+    body = helper.make_graph(made.nodes, graph.name, inputs, outputs, made.constants)
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
 
 
