@@ -18,11 +18,13 @@ from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation.exported import as_onnx
+from shoehorn_mcu.slim import choose, run
 from shoehorn_mcu.slim.data import Data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.judge import Judge
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Moved
+from shoehorn_mcu.slim.price import Price
 from shoehorn_mcu.slim.reading import exact
 from shoehorn_mcu.slim.recipe import Recipe, read_recipe
 from shoehorn_mcu.slim.record import SLIM_JSON, Folder, Record, record_of, with_constants
@@ -111,9 +113,18 @@ def data(labelled: bool = True) -> Data:
     return Data(*parts, "abc")
 
 
+def macs_price(graph: Graph, board: object, *, smallest: bool = False) -> Price:
+    """A price without a plan: the MACs, the largest two tensors, and the bytes of the weights."""
+    sizes = sorted(tensor.type.elements for tensor in graph.tensors.values() if tensor.data is None)
+    held = sum(tensor.type.elements for tensor in graph.tensors.values() if tensor.data is not None)
+    return Price(graph.macs, graph.macs, sum(sizes[-2:]), held, graph.macs, ())
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks are not quantised, for which several processes begin; tests/test_slim_judge.py is about that."""
+    """Networks are neither planned nor quantised; tests/test_cli_slim.py has a run that does both."""
+    for module in (choose, run):
+        monkeypatch.setattr(module, "price", macs_price)
     monkeypatch.setattr(Judge, "quantised", lambda self, graph: self.model(graph))
     monkeypatch.setattr(Judge, "in_int8", Judge.in_float)
     monkeypatch.setattr(Judge, "of_model", lambda self, model, graph, part: self.in_float(graph, part))
