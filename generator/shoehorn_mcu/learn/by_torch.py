@@ -86,7 +86,8 @@ class ByUser(Torch):
         with fixed(self.threads):
             picked = torch.randperm(len(train), generator=generator(schedule.seed, 0))[:SETTLED].sort().values
             twin.settle(tensor(train.x)[picked].to(self.device))
-        self.retrain(twin, schedule)
+        with fixed(self.threads, strict=False):
+            self.retrain(twin, schedule)
         if not twin.is_finite():
             return Trained(graph, (), (), stopped=False, diverged=True)
         return Trained(twin.graph(), (), (), stopped=False)
