@@ -152,6 +152,14 @@ def plain_net(seed: int = 0, channels: int = 8) -> Graph:
     return net.graph(net.classes(net.conv(x, 2 * channels)))
 
 
+def block_net(seed: int = 0) -> Graph:
+    """Two convolutions with an inverted residual between them."""
+    net = Net(np.random.default_rng(seed))
+    x = net.conv(net.input(1, 8, 8, 1), 12, stride=(2, 2))
+    y = net.conv(net.depthwise(net.conv(x, 36, 1)), 12, 1, clamp=PLAIN)
+    return net.graph(net.classes(net.conv(net.plus(y, x), 32)))
+
+
 def rich_net(seed: int = 0) -> Graph:
     """A convolution with pool and LRN behind it, an inception module, an inverted residual: something for each move."""
     net = Net(np.random.default_rng(seed))

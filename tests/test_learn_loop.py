@@ -21,13 +21,24 @@ torch = pytest.importorskip("torch", reason="needs the extra shoehorn-mcu[slim]"
 from shoehorn_mcu.ir import Graph  # noqa: E402
 from shoehorn_mcu.learn import checkpoint, learner  # noqa: E402
 from shoehorn_mcu.learn.augment import augmentation  # noqa: E402
-from shoehorn_mcu.learn.by_torch import Torch, trained_by  # noqa: E402
+from shoehorn_mcu.learn.by_torch import trained_by  # noqa: E402
 from shoehorn_mcu.learn.fixed import generator  # noqa: E402
 from shoehorn_mcu.quantisation.exported import as_onnx  # noqa: E402
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch  # noqa: E402
 from shoehorn_mcu.slim.moves import moves  # noqa: E402
 from shoehorn_mcu.slim.reading import SlimError  # noqa: E402
-from tests.learn_nets import SHORT, Net, apart, computed, constants, images, plain_net, rich_net, short_training  # noqa: E402
+from tests.learn_nets import (  # noqa: E402
+    SHORT,
+    Net,
+    apart,
+    block_net,
+    computed,
+    constants,
+    images,
+    plain_net,
+    rich_net,
+    short_training,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAIN, SEEN, TEST = images(640), images(100, seed=1), images(300, seed=2)
@@ -74,12 +85,12 @@ def test_digits_are_learned_and_a_shrunk_network_learns_them_again_from_its_orig
         Samples(x[at], digits.target[at].astype(np.int64)) for at in (order[:1200], order[1200:1437], order[1437:])
     ]
     train, validation, test = parts
-    original = learner().train(rich_net(), (), None, train, validation, Schedule(5, 1e-2, batch=32), Watch()).graph
-    moved = next(m for m in moves(original, ["shrink"], 0.5) if m.name.endswith("with an activation"))
+    original = learner().train(block_net(), (), None, train, validation, Schedule(5, 1e-2, batch=32), Watch()).graph
+    moved = max(moves(original, ["shrink"], 0.5), key=lambda each: len(each.gone))
     begun = learner().begin(original, moved, train, "least-squares", 1)
     born = tuple(each.layer for each in moved.born)
     unlabelled = [replace(each, y=None) for each in (train, validation)]
-    again = learner().train(begun, born, original, *unlabelled, Schedule(2, 1e-3, 10.0, batch=32), Watch()).graph
+    again = learner().train(begun, born, original, *unlabelled, Schedule(4, 2e-3, 5.0, batch=32), Watch()).graph
     accuracies = [_accuracy(each, test) for each in (original, moved.graph, begun, again)]
 
     assert accuracies[0] > 0.93
@@ -149,6 +160,7 @@ import os, sys
 from pathlib import Path
 from tests.learn_nets import short_training
 from shoehorn_mcu.slim.learner import Watch
+short_training(Watch(stop=lambda: True))  # loads what the children need
 for _ in sys.stdin:  # each line begins the training in a child of its own
     child = os.fork()
     if child == 0:
