@@ -3,6 +3,7 @@
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity
 from shoehorn_mcu.quantisation.runtime import Method
+from shoehorn_mcu.quantisation.samples import Samples
 from shoehorn_mcu.quantisation.steps import (
     Bits,
     Gain,
@@ -11,6 +12,7 @@ from shoehorn_mcu.quantisation.steps import (
     Settings,
     quantize_model,
     quantized_file,
+    quantized_simply,
     write,
 )
 
@@ -23,8 +25,10 @@ __all__ = [
     "Method",
     "QuantizeError",
     "Quantized",
+    "Samples",
     "Settings",
     "quantize_model",
     "quantized_file",
+    "quantized_simply",
     "write",
 ]

@@ -18,6 +18,7 @@ from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
 from shoehorn_mcu.ops.elementwise import Addition
 from shoehorn_mcu.ops.layout import Mover
 from shoehorn_mcu.ops.pool import Pool2d
+from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.slim.regions import Grid
 
 Reals: TypeAlias = NDArray[np.float32]
@@ -39,7 +40,9 @@ def is_dense_convolution(node: Node) -> TypeIs[Node[Conv2d]]:
 
 def is_weightless(node: Node) -> bool:
     """Whether the op is of those that a move may merge: pools, normalisations, functions and moves of elements."""
-    return isinstance(node.op, Pool2d | Map | Mover | Addition | Mean | Softmax)
+    return isinstance(node.op, Pool2d | Map | Mover | Addition | Softmax) or (
+        isinstance(node.op, Mean) and node.op.axes == (len(node.x.type.shape) - 1,)
+    )
 
 
 def is_rectified(bounds: Bounds) -> bool:
@@ -56,7 +59,7 @@ def kernel(node: Node[Convolution]) -> tuple[int, int]:
 def data(tensor: Tensor) -> Reals:
     """The values of a constant."""
     assert tensor.data is not None
-    return tensor.data.astype(np.float32)
+    return np.array(tensor.data, np.float32)
 
 
 class Weights(NamedTuple):
@@ -88,7 +91,8 @@ def weights_of(node: Node[Convolution]) -> Weights:
 def random(name: str, shape: Sequence[int], fan_in: int) -> Reals:
     """Normally distributed weights with variance 2 / fan_in (He et al. 2015), always the same ones for a name."""
     drawn = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape)
-    return (drawn * np.sqrt(2 / fan_in)).astype(np.float32)
+    weights: Reals = (drawn * np.sqrt(2 / fan_in)).astype(np.float32)
+    return weights
 
 
 def grown(weights: Reals, size: tuple[int, int]) -> Reals:
@@ -100,9 +104,9 @@ def grown(weights: Reals, size: tuple[int, int]) -> Reals:
 def placed(
     x: TensorType, output: tuple[int, int], window: tuple[int, int], stride: tuple[int, int], centre: Sequence[float]
 ) -> Padding | None:
-    """The padding with which a window gives so many pixels (down, across), the first over pixel `centre` of x or near it.
+    """The padding with which a window gives so many pixels (down, across); None: no padding does.
 
-    None: no padding does.
+    The first pixel's window stands over pixel `centre` of x, or as near to it as padding allows.
     """
     sides = []
     for axis in (0, 1):
@@ -119,7 +123,8 @@ def placed(
 def rewritten(graph: Graph, gone: Iterable[str], added: Iterable[Op], weights: Mapping[str, Weights]) -> Graph | None:
     """The graph without some ops and with others, each where the op was that wrote its output.
 
-    `weights` has the constants of layers by the names of their ops. Shapes follow from the operands. None where an op
+    `weights` has the constants of layers by the names of their ops. Shapes follow from the operands, and ops that
+    nothing reads any more go, too. None where an op
     behind them, or a result of the graph, cannot take the new shape.
     """
     made, left = {op.output: op for op in added}, {*gone}
@@ -139,7 +144,7 @@ def rewritten(graph: Graph, gone: Iterable[str], added: Iterable[Op], weights: M
             shape = op.infer(tuple(tensors[name].type for name in op.inputs))
             before = tensors[op.output]
             tensors[op.output] = replace(before, type=replace(before.type, shape=shape))
-        found = verify(with_ops(replace(graph, tensors=tensors), ops))
+        found = drop_dead(verify(with_ops(replace(graph, tensors=tensors), ops)))
     except GraphError:
         return None
     return found if all(tensors[name].type == graph.tensors[name].type for name in graph.results) else None
@@ -150,9 +155,6 @@ def constants(name: str) -> tuple[str, str]:
     return f"{name}/weights", f"{name}/bias"
 
 
-def convolution(
-    name: str, x: str, output: str, stride: tuple[int, int], padding: Padding, clamp: Bounds, depthwise: bool = False
-) -> Convolution:
+def convolution(name: str, x: str, output: str, stride: tuple[int, int], padding: Padding, clamp: Bounds) -> Conv2d:
     """A convolution that reads constants of its own."""
-    kind = DepthwiseConv2d if depthwise else Conv2d
-    return kind(name=name, inputs=(x, *constants(name)), output=output, stride=stride, padding=padding, clamp=clamp)
+    return Conv2d(name=name, inputs=(x, *constants(name)), output=output, stride=stride, padding=padding, clamp=clamp)

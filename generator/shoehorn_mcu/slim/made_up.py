@@ -7,33 +7,24 @@ trained layer gives them; weights of one sign would saturate channels, which pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, Tensor, TensorType, is_a, verify
 from shoehorn_mcu.ops import (
     Add,
     Clamp,
     Clamped,
-    Concat,
-    Conv2d,
-    Dense,
-    DepthwiseConv2d,
     Dequantize,
     LinearOp,
-    Logistic,
     Mean,
     Quantize,
-    Reshape,
     Softmax,
     Sub,
-    TransposeConv2d,
 )
 from shoehorn_mcu.ops.layout import Mover
 from shoehorn_mcu.ops.pool import Pool2d
-from shoehorn_mcu.slim.layers import is_rectified
 
 _ZERO = -128
 _SCALE = float(np.float32(0.05))
@@ -70,10 +61,9 @@ class _Made:
         return verify(replace(self._graph, tensors=self._tensors, ops=tuple(self._ops)))
 
     def add(self, node: Node) -> None:
-        op = node.op
-        if isinstance(op, Conv2d | DepthwiseConv2d | Dense | TransposeConv2d) and node.weights.data is not None:
+        if is_a(node, LinearOp) and node.weights.data is not None:
             self._linear(node)
-        elif isinstance(op, Pool2d | Mover | Add | Sub | Mean | Softmax) and self._computed(node):
+        elif isinstance(node.op, Pool2d | Mover | Add | Sub | Mean | Softmax) and self._computed(node):
             self._alike(node)
         else:
             self._in_float(node)
@@ -127,13 +117,13 @@ class _Made:
         drawn_bias = self._rng.integers(-1000, 1000, channels).astype(np.int32)
         self._tensors[bias] = Tensor(bias, TensorType((channels,), DType.INT32, sums), drawn_bias)
         self._activation(op.output, _ACTIVATION)
-        self._ops.append(replace(op, inputs=(self._int8(node.x.name), weights, bias), clamp=Clamp(), fused=False))
+        self._ops.append(replace(op, inputs=(self._int8(node.x.name), weights, bias), clamp=Clamp()))
 
     def _alike(self, node: Node) -> None:
         op = node.op
         self._activation(op.output, _SOFTMAX if isinstance(op, Softmax) else _ACTIVATION)
-        changed = {"clamp": Clamp()} if isinstance(op, Clamped) else {}
-        self._ops.append(replace(op, inputs=tuple(map(self._int8, op.inputs)), **changed))
+        made = replace(op, inputs=tuple(map(self._int8, op.inputs)))
+        self._ops.append(replace(made, clamp=Clamp()) if isinstance(made, Clamped) else made)
 
     def _in_float(self, node: Node) -> None:
         op = node.op

@@ -46,6 +46,14 @@ class Moved:
     born: tuple[Born, ...]
     gone: tuple[str, ...]  # ops of the old graph that are no longer there
 
+    @classmethod
+    def of(cls, old: Graph, new: Graph | None, kind: str, site: str, born: tuple[Born, ...]) -> Moved | None:
+        """The move from one graph to another, or None where there is no such graph."""
+        if new is None:
+            return None
+        left = {op.name for op in new.ops}
+        return cls(kind, site, new, born, tuple(op.name for op in old.ops if op.name not in left))
+
     @property
     def name(self) -> str:
         return f"{self.kind} {self.site}"

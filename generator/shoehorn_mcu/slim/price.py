@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 
 from shoehorn_mcu.firmware import build
-from shoehorn_mcu.firmware.settings import Fit, Options
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.schedule import predict
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.request import PlanRequest
+from shoehorn_mcu.schedule.search import schedule
+from shoehorn_mcu.schedule.stage import stages
+from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.made_up import as_int8
 
 LOOKING_AT_WEIGHTS = frozenset({"zero-constant-channels", "fold-constant-channels"})
 """Passes that made-up weights would mislead."""
-
-
-class Minimized(Enum):
-    """What moves are to make less of."""
-
-    INSTRUCTIONS = "instructions"  # cycles where the board's core has a model of them
-    SRAM = "sram"
-    FLASH = "flash"
 
 
 @dataclass(frozen=True)
@@ -75,19 +71,27 @@ def price(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
 
 
 def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
-    """The price of an int8 graph."""
-    options = Options(disabled=LOOKING_AT_WEIGHTS, goal=Goal.SRAM if smallest else Goal.TIME)
-    if not smallest:
-        options = replace(options, sram_bytes=Fit.FIT)
-    made = build.plan_model(Imported(graph, {}), board, options)
-    unit = made.unit
-    time = predict.unit_of(unit.stages)
-    by_op = zip(unit.stages, predict.by_op(unit.plan, unit.stages, time), strict=True)
+    """The price of an int8 graph.
+
+    The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
+    """
+    options = Options(disabled=LOOKING_AT_WEIGHTS)
+    ready = build.prepare(Imported(graph, {}), board, options)
+    chosen = stages(ready.graph, build.machine_for([ready], board))
+    capacity, memories = ready.limits.capacity_bytes, ready.limits.memories
+    request = PlanRequest(
+        Goal.SRAM if smallest else Goal.TIME, capacity, False, 0 if smallest else None, memories=memories
+    )
+    made = schedule(Cuts(ready.graph, chosen), request)
+    by_op = predict.by_op(made.plan, made.stages, predict.unit_of(made.stages))
     return Price(
-        predict.instructions(unit.plan, unit.stages),
-        predict.cycles(unit.plan, unit.stages),
-        unit.plan.arena_bytes,
-        made.constants.bytes,
+        predict.instructions(made.plan, made.stages),
+        predict.cycles(made.plan, made.stages),
+        made.plan.arena_bytes,
+        sum(stage.weight_bytes for stage in made.stages),
         graph.macs,
-        tuple(OpPrice(stage.name, isinstance(stage.node.op, WEIGHTED), round(cost)) for stage, cost in by_op),
+        tuple(
+            OpPrice(stage.name, isinstance(stage.node.computed.op, WEIGHTED), round(cost))
+            for stage, cost in zip(made.stages, by_op, strict=True)
+        ),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from shoehorn_mcu import importers, passes
-from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.importers import Imported, Shapes
 from shoehorn_mcu.ir import DType, Graph, verify
+from shoehorn_mcu.slim.fault import SlimError as SlimError
 
 EXACT = (
     "drop-dead",
@@ -26,12 +26,6 @@ EXACT = (
     "sink-views",
 )
 """The passes before moves. Those that look at values of weights are left out, for a training changes these."""
-
-
-class SlimError(ShoehornError):
-    """A model, samples or a recipe that cannot be slimmed; one line that names the cure."""
-
-    kind = "not-slimmable"
 
 
 def read(path: Path, shapes: Shapes | None = None) -> Imported:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -27,7 +28,8 @@ class Region:
 
 def regions(graph: Graph, entry: str, admits: Callable[[Node], bool]) -> Iterator[Region]:
     """The regions that begin at a tensor and have only ops that are admitted, the smallest first."""
-    waiting = {name: len(ops) + (name in graph.results) for name, ops in readers(graph).items()}
+    waiting = Counter({name: len(ops) for name, ops in readers(graph).items()})
+    waiting.update(graph.results)
     live, inside = {entry}, list[Node]()
     for node in graph.nodes():
         reads = {tensor.name for tensor in node.inputs if tensor.data is None}

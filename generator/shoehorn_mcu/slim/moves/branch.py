@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def branch(graph: Graph) -> Iterator[Moved | None]:
     for join in graph.nodes():
         if isinstance(join.op, Concat) and join.op.axis == 3 == len(join.output.type.shape) - 1:
             tails = [_tail(graph, join, tensor.name) for tensor in join.inputs]
-            pairs = list(zip(tails, tails[1:], strict=False))
+            pairs = [*pairwise(tails)]
             for kept, gone in (*pairs, *((right, left) for left, right in pairs)):
                 if kept is not None and gone is not None and _takes(kept, gone):
                     yield _moved(graph, join, kept, gone)
@@ -98,4 +99,4 @@ def _moved(graph: Graph, join: Node, kept: _Tail, gone: _Tail) -> Moved | None:
     out = tuple(each.op.name for each in gone.nodes)
     made = rewritten(graph, out, [wider, replace(join.op, inputs=left)], {op.name: held})
     site = f"{' + '.join(labels(gone.nodes))} into {label(node)}"
-    return made and Moved("branch", site, made, (Born(op.name, tuple(part for _, part in both)),), out)
+    return Moved.of(graph, made, "branch", site, (Born(op.name, tuple(part for _, part in both)),))

@@ -53,4 +53,4 @@ def _moved(graph: Graph, node: Node[Conv2d], larger: Node[Conv2d], channels: int
     born = (Born(node.op.name, (Part(channels),)), Born(larger.op.name, (part,)))
     site = f"{label(node)} from {before.bias.size} to {channels} channels"
     made = rewritten(graph, (), added, weights)
-    return made and Moved("reduce", site, made, born, ())
+    return Moved.of(graph, made, "reduce", site, born)

@@ -8,13 +8,12 @@
 
 Not in DeepRebirth: DepthShrinker (Fu et al., ICML 2022) merges the layers of an inverted residual after a training has
 taken the activations out; here the merged layer is fitted to what the block computes. Two such layers in a row would
-be a single linear map, so there is a form with an activation behind it.
+be a single linear map, so a block beside such a layer has a form with an activation, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -44,18 +43,27 @@ _MOST = 3  # convolutions in a row
 
 
 def shrink(graph: Graph) -> Iterator[Moved | None]:
-    """Each block of two convolutions, or of three around a depthwise one, with what is added to it, in both forms."""
+    """Each block of two convolutions, or of three around a depthwise one, with what is added to it."""
     for entry in dict.fromkeys((*graph.inputs, *(op.output for op in graph.ops))):
         found: dict[int, Region] = {}
         for region in regions(graph, entry, lambda node: is_convolution(node) or is_weightless(node)):
             run = _run(region)
             if run is None or len(run) > _MOST:
                 break
-            if _is_block(run) and isinstance(region.nodes[-1].op, Conv2d | DepthwiseConv2d | Addition):
+            if _is_block(region, run) and isinstance(region.nodes[-1].op, Conv2d | DepthwiseConv2d | Addition):
                 found[len(run)] = region  # with all that is added behind the last convolution
         for region in found.values():
-            for activates in (False, True):
+            for activates in (False, True) if _lies_in_a_row(graph, region) else (False,):
                 yield _moved(graph, region, activates)
+
+
+def _lies_in_a_row(graph: Graph, region: Region) -> bool:
+    """Whether the layer before the block, or one behind it, is a convolution of a window without an activation."""
+    return any(
+        is_convolution(node) and kernel(node) != (1, 1) and not is_rectified(node.op.clamp)
+        for node in graph.nodes()
+        if node.output.name == region.entry or region.exit in node.op.inputs
+    )
 
 
 def _run(region: Region) -> Sequence[Node[Convolution]] | None:
@@ -67,10 +75,12 @@ def _run(region: Region) -> Sequence[Node[Convolution]] | None:
     return runs[region.exit]
 
 
-def _is_block(run: Sequence[Node[Convolution]]) -> bool:
+def _is_block(region: Region, run: Sequence[Node[Convolution]]) -> bool:
+    """Whether the run has nothing between its convolutions, and is one that is known to be worth merging."""
+    reads = [region.entry, *(node.output.name for node in run[:-1])]
     kinds = [type(node.op) for node in run]
     inverted = kinds == [Conv2d, DepthwiseConv2d, Conv2d] and kernel(run[0]) == kernel(run[2]) == (1, 1)
-    return inverted or len(run) == 2
+    return [node.x.name for node in run] == reads and (inverted or len(run) == 2)
 
 
 def _moved(graph: Graph, region: Region, activates: bool) -> Moved | None:
@@ -95,7 +105,7 @@ def _moved(graph: Graph, region: Region, activates: bool) -> Moved | None:
     made = rewritten(graph, region.names, [layer], {name: weights})
     part = Part(y.shape[3], region.exit, 0, region.names[-1:] if is_rectified(clamp) else ())
     site = f"{label(region.nodes[0])} to {label(region.nodes[-1])}" + (" with an activation" if activates else "")
-    return made and Moved("shrink", site, made, (Born(name, (part,)),), region.names)
+    return Moved.of(graph, made, "shrink", site, (Born(name, (part,)),))
 
 
 def _first_guess(name: str, window: tuple[int, int], inputs: int, outputs: int, skips: bool) -> Reals:

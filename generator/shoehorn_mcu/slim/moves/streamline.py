@@ -6,8 +6,8 @@
     > a = concat(conv_1(x), conv_2(x)), b = max_pool(a, stride 2)
     < b = concat(conv_1(x, stride 2), conv_2(x, stride 2))
 
-The new stride is the product of the strides (DeepRebirth, section 3.1, streamline slimming). The kernel stays, or covers
-as much of x as the pools did.
+The new stride is the product of the strides (DeepRebirth, section 3.1, streamline slimming). The kernel stays, or
+covers as much of x as the pools did.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from shoehorn_mcu.ir import Graph, Node, Op
+from shoehorn_mcu.ir import Graph, Node, Op, is_a
+from shoehorn_mcu.ir.edit import only_reader, readers
 from shoehorn_mcu.ops import Clamped, Concat, Map
 from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.slim.layers import (
@@ -40,26 +41,23 @@ from shoehorn_mcu.slim.sites import label, labels
 
 def streamline(graph: Graph) -> Iterator[Moved | None]:
     """Each convolution, or concatenation of convolutions, with all the layers without weights behind it."""
-    written = {node.output.name: node for node in graph.nodes()}
     for node in graph.nodes():
-        if isinstance(node.op, Concat):
-            heads = [written.get(tensor.name) for tensor in node.inputs]
-            joined = _whole(graph, node, [head for head in heads if head is not None])
-        else:
-            joined = [node] if is_convolution(node) else []
-        heads = [head for head in joined if is_convolution(head)]
-        region = _merged(graph, node) if heads and len(heads) == len(joined) else None
+        heads = [node] if is_convolution(node) else _joined(graph, node) if is_a(node, Concat) else []
+        region = _merged(graph, node) if heads else None
         if region is None:
             continue
         for larger in (False, True):
             yield _moved(graph, node, heads, region, larger)
 
 
-def _whole(graph: Graph, join: Node, heads: Sequence[Node]) -> Sequence[Node]:
-    """The writers of a concatenation along the channels that nothing else reads, or none of them."""
-    alone = [sum(head.output.name in op.inputs for op in graph.ops) == 1 for head in heads]
-    fits = len(heads) == len(join.inputs) and join.op.axis == len(join.output.type.shape) - 1 and all(alone)
-    return heads if fits and not {head.output.name for head in heads} & {*graph.results} else []
+def _joined(graph: Graph, join: Node[Concat]) -> list[Node[Convolution]]:
+    """The writers of a concatenation along the channels, if all are convolutions that nothing else reads."""
+    written, read_by = {node.output.name: node for node in graph.nodes()}, readers(graph)
+    alone = [only_reader(graph, read_by, tensor.name) is join.op for tensor in join.inputs]
+    heads = [written[tensor.name] for tensor in join.inputs if tensor.name in written]
+    found = [head for head in heads if is_convolution(head)]
+    fits = join.op.axis == len(join.output.type.shape) - 1 and all(alone) and len(found) == len(join.inputs)
+    return found if fits else []
 
 
 def _merged(graph: Graph, node: Node) -> Region | None:
@@ -68,9 +66,10 @@ def _merged(graph: Graph, node: Node) -> Region | None:
     for region in regions(graph, node.output.name, is_weightless):
         after = graph.tensors[region.exit].type.shape
         over = grid(region)
-        fits = len(before) == len(after) == 4 and before[3] == after[3]
-        if fits and all(-(-before[1 + i] // over.stride[i]) >= after[1 + i] > 0 for i in (0, 1)):
-            found = region
+        if len(before) == len(after) == 4 and before[3] == after[3]:
+            sizes = [(before[1 + i], after[1 + i], over.stride[i], over.window[i]) for i in (0, 1)]
+            if all((size - window) // stride < left <= -(-size // stride) for size, left, stride, window in sizes):
+                found = region
     return found
 
 
@@ -95,11 +94,11 @@ def _moved(graph: Graph, node: Node, heads: Sequence[Node[Convolution]], region:
         free = (op.name, *([node.op.name] if joins else []), *region.names)
         born.append(Born(op.name, (Part(channels, region.exit, first, free),)))
         first += channels if joins else 0
-    gone = (*([node.op.name] if joins else []), *region.names)
-    made = rewritten(graph, (*gone, *(head.op.name for head in heads)), added, weights)
+    replaced = (*([node.op.name] if joins else []), *(head.op.name for head in heads))
+    made = rewritten(graph, (*region.names, *replaced), added, weights)
     size = f" by {window[0]}x{window[1]}" if larger else ""
     site = " + ".join([label(node), *labels(region.nodes)]) + size
-    return made and Moved("streamline", site, made, tuple(born), gone)
+    return Moved.of(graph, made, "streamline", site, tuple(born))
 
 
 def _bounds(head: Node[Convolution], region: Region) -> Bounds:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Graph, Node, Tensor
+from shoehorn_mcu.ir import Graph, Node, Op, Tensor
 from shoehorn_mcu.ops import Conv2d, Padding, RealClamp
 from shoehorn_mcu.slim.layers import (
     Reals,
@@ -48,7 +48,7 @@ def _rank(channels: int, factor: float) -> int:
 
 def _moved(graph: Graph, node: Node[Conv2d], inner: int, outer: int) -> Moved | None:
     op, held = node.op, weights_of(node)
-    outputs, high, wide, inputs = held.kernel.shape
+    outputs, _, _, inputs = held.kernel.shape
     into = _leading(np.moveaxis(held.kernel, 3, 0).reshape(inputs, -1), inner)  # [inputs, inner]
     out = _leading(held.kernel.reshape(outputs, -1), outer)  # [outputs, outer]
     core = np.einsum("ohwi,ij,op->phwj", held.kernel, into, out, optimize=True).astype(np.float32)
@@ -75,10 +75,10 @@ def _moved(graph: Graph, node: Node[Conv2d], inner: int, outer: int) -> Moved | 
     born = tuple(Born(each.name, (Part(weights[each.name].bias.size),)) for each in made)
     site = f"{label(node)} to ranks {inner} and {outer}"
     graph_made = rewritten(there, (), made, weights)
-    return graph_made and Moved("tucker", site, graph_made, born, ())
+    return Moved.of(graph, graph_made, "tucker", site, born)
 
 
-def _with_before(graph: Graph, node: Node, before: list[Conv2d]) -> tuple:
+def _with_before(graph: Graph, node: Node, before: list[Conv2d]) -> tuple[Op, ...]:
     place = graph.ops.index(node.op)
     return (*graph.ops[:place], *before, *graph.ops[place:])
 

@@ -32,4 +32,4 @@ def unpool(graph: Graph) -> Iterator[Moved | None]:
         made = rewritten(graph, [pool.op.name], [layer], {op.name: weights_of(node)})
         part = Part(node.output.type.shape[3], node.output.name, 0, (op.name,))
         site = " + ".join(labels([pool, node]))
-        yield made and Moved("unpool", site, made, (Born(op.name, (part,)),), (pool.op.name,))
+        yield Moved.of(graph, made, "unpool", site, (Born(op.name, (part,)),))
