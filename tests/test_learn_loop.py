@@ -24,9 +24,9 @@ from shoehorn_mcu.learn.augment import augmentation  # noqa: E402
 from shoehorn_mcu.learn.by_torch import trained_by  # noqa: E402
 from shoehorn_mcu.learn.fixed import generator  # noqa: E402
 from shoehorn_mcu.quantisation.exported import as_onnx  # noqa: E402
+from shoehorn_mcu.slim.fault import SlimError  # noqa: E402
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch  # noqa: E402
 from shoehorn_mcu.slim.moves import moves  # noqa: E402
-from shoehorn_mcu.slim.reading import SlimError  # noqa: E402
 from tests.learn_nets import (  # noqa: E402
     SHORT,
     Net,

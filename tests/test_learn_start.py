@@ -12,10 +12,11 @@ torch = pytest.importorskip("torch", reason="needs the extra shoehorn-mcu[slim]"
 from shoehorn_mcu.ir import Graph  # noqa: E402
 from shoehorn_mcu.learn import learner  # noqa: E402
 from shoehorn_mcu.learn.start import FIRSTS, ridge  # noqa: E402
+from shoehorn_mcu.ops import LinearOp  # noqa: E402
+from shoehorn_mcu.slim.fault import SlimError  # noqa: E402
 from shoehorn_mcu.slim.learner import Samples  # noqa: E402
 from shoehorn_mcu.slim.moved import Born, Moved, Part  # noqa: E402
 from shoehorn_mcu.slim.moves import moves  # noqa: E402
-from shoehorn_mcu.slim.reading import SlimError  # noqa: E402
 from tests.learn_nets import PLAIN, Net, Reals, apart, computed, constants, images, rich_net  # noqa: E402
 
 OLD = rich_net()
@@ -55,7 +56,6 @@ def test_regression_is_nearer_to_the_old_block_than_copied_or_random_weights(kin
 def test_the_layers_that_are_not_born_and_the_parts_that_stay_keep_their_weights():
     (moved, *_) = _made("branch")
     (born,) = moved.born
-    names = moved.graph.tensors.keys()
     for first in ("least-squares", "random"):
         graph = learner().begin(OLD, moved, SEEN, first, 1)
         layer = next(op for op in graph.ops if op.name == born.layer)
@@ -63,10 +63,23 @@ def test_the_layers_that_are_not_born_and_the_parts_that_stay_keep_their_weights
         at = 0
         for part in born.parts:
             same = np.array_equal(before[at : at + part.channels], after[at : at + part.channels])
-            assert same == (part.old is None)
+            assert same == (part.old is None and first == "least-squares")
             at += part.channels
-        others = [n for n in names if n not in layer.inputs and moved.graph.tensors[n].data is not None]
+        others = [n for n, t in moved.graph.tensors.items() if n not in layer.inputs and t.data is not None]
         assert all(graph.tensors[n].data is moved.graph.tensors[n].data for n in others)
+
+
+def test_a_random_start_of_all_layers_has_nothing_of_the_old_weights():
+    born = tuple(
+        Born(op.name, (Part(OLD.tensors[op.output].type.shape[-1]),)) for op in OLD.ops if isinstance(op, LinearOp)
+    )
+    found = learner().begin(OLD, Moved("anew", "all", OLD, born, ()), SEEN, "random", 1)
+    for op in layers:
+        old, new = (graph.tensors[op.inputs[1]].data for graph in (OLD, found))
+        fan_in = new.size // new.shape[op.channel_axis]
+        assert abs(np.corrcoef(old.ravel(), new.ravel())[0, 1]) < 0.5
+        assert new.size < 200 or 0.8 < float(np.square(new).mean() * fan_in / 2) < 1.25
+        assert not found.tensors[op.inputs[2]].data.any()
 
 
 def test_two_starts_are_equal_and_seeds_count():

@@ -21,7 +21,7 @@ from shoehorn_mcu.learn.layers import Convolution, Normalised  # noqa: E402
 from shoehorn_mcu.learn.twin import Twin, evaluated  # noqa: E402
 from shoehorn_mcu.ops import functions as f  # noqa: E402
 from shoehorn_mcu.ops.formula import Term, formula, parse  # noqa: E402
-from shoehorn_mcu.slim.reading import SlimError, read  # noqa: E402
+from shoehorn_mcu.slim.fault import SlimError, read  # noqa: E402
 from tests.learn_nets import PLAIN, RELU, Net, apart, computed, images, plain_net, random_net, rich_net  # noqa: E402
 from tests.shared import MODELS, needs_shared  # noqa: E402
 

@@ -14,9 +14,9 @@ from shoehorn_mcu.learn import start
 from shoehorn_mcu.learn.fixed import fixed, generator, tensor
 from shoehorn_mcu.learn.loop import SETTLED, Task, Training
 from shoehorn_mcu.learn.twin import Twin, evaluated
+from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Moved
-from shoehorn_mcu.slim.reading import SlimError
 
 Retrain = Callable[[torch.nn.Module, Schedule], None]
 """A loop of the user's own: it trains the module in place."""

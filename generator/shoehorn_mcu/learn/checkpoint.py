@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from shoehorn_mcu.slim.reading import SlimError
+from shoehorn_mcu.slim.fault import SlimError
 
 State: TypeAlias = Mapping[str, Any]
 """Tensors, numbers, texts, and lists and mappings of them."""

@@ -17,7 +17,7 @@ from shoehorn_mcu.learn.functions import function
 from shoehorn_mcu.learn.layers import Layer, Normalised, Trainable, is_trained, layer, parameters
 from shoehorn_mcu.ops import Clamped, Reshape, Softmax
 from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
-from shoehorn_mcu.slim.reading import SlimError
+from shoehorn_mcu.slim.fault import SlimError
 
 CHUNK = 256
 """Samples that are evaluated at once."""
