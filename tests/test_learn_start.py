@@ -70,9 +70,8 @@ def test_the_layers_that_are_not_born_and_the_parts_that_stay_keep_their_weights
 
 
 def test_a_random_start_of_all_layers_has_nothing_of_the_old_weights():
-    born = tuple(
-        Born(op.name, (Part(OLD.tensors[op.output].type.shape[-1]),)) for op in OLD.ops if isinstance(op, LinearOp)
-    )
+    layers = [op for op in OLD.ops if isinstance(op, LinearOp)]
+    born = tuple(Born(op.name, (Part(OLD.tensors[op.output].type.shape[-1]),)) for op in layers)
     found = learner().begin(OLD, Moved("anew", "all", OLD, born, ()), SEEN, "random", 1)
     for op in layers:
         old, new = (graph.tensors[op.inputs[1]].data for graph in (OLD, found))
