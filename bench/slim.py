@@ -37,7 +37,7 @@ from shoehorn_mcu.slim.learner import Learner, Samples, Schedule, Watch
 from shoehorn_mcu.slim.reading import exact, read
 from shoehorn_mcu.slim.recipe import Recipe, read_recipe
 from shoehorn_mcu.slim.record import Folder, Record
-from shoehorn_mcu.slim.run import Run
+from shoehorn_mcu.slim.run import Asked, Run
 from tests import slim_nets
 from tests.shared import DATA, MODELS
 
@@ -237,18 +237,8 @@ def run(name: str, seed: int, how: str, out: Path) -> Record:
     recipe = recipe_of(case, how, seed)
     identity = {"case": name, "seed": seed, "recipe": recipe.toml()}
     board = targets.board(case.board)
-    made = Run(
-        model,
-        data,
-        board,
-        recipe,
-        teach,
-        Folder(folder / how),
-        identity,
-        control=case.labelled,
-        say=_said(f"{name} {seed}"),
-    )
-    return made.run().record
+    asked = Asked(control=case.labelled, say=_said(f"{name} {seed}"))
+    return Run(model, data, board, recipe, teach, Folder(folder / how), identity, asked).run().record
 
 
 def rows(record: Record) -> Mapping[str, float]:

@@ -26,7 +26,7 @@ from shoehorn_mcu.slim.moved import Moved
 from shoehorn_mcu.slim.reading import exact
 from shoehorn_mcu.slim.recipe import Recipe, read_recipe
 from shoehorn_mcu.slim.record import SLIM_JSON, Folder, Record, record_of, with_constants
-from shoehorn_mcu.slim.run import Limits, Run, Slimmed, Stopped
+from shoehorn_mcu.slim.run import Asked, Limits, Run, Slimmed, Stopped
 from tests.slim_nets import Net
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -130,9 +130,9 @@ def recipe(**tables: Any) -> Recipe:
     return read_recipe(None, changes)
 
 
-def slimmed(folder: Path, learner: Still, recipe: Recipe, labelled: bool = True, **more: Any) -> Slimmed:
-    run = Run(model(), data(labelled), BOARD, recipe, learner, Folder(folder), {"recipe": recipe.toml()}, **more)
-    return run.run()
+def slimmed(folder: Path, learner: Still, recipe: Recipe, labelled: bool = True, **asked: Any) -> Slimmed:
+    identity = {"recipe": recipe.toml()}
+    return Run(model(), data(labelled), BOARD, recipe, learner, Folder(folder), identity, Asked(**asked)).run()
 
 
 def record(folder: Path) -> Record:

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from hashlib import sha256
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,20 +15,19 @@ from typing import Any
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.cli.console import Finite, emit_json, err, grouped, out, output_options, print_table
 from shoehorn_mcu.cli.options import shape_option
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.slim.data import read_data
+from shoehorn_mcu.slim import run
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.listing import Listing, listing
 from shoehorn_mcu.slim.reading import read
-from shoehorn_mcu.slim.recipe import Recipe, read_recipe
-from shoehorn_mcu.slim.record import RECIPE, SLIM_JSON, Compared, Folder, Record, Step
-from shoehorn_mcu.slim.run import Limits, Run
+from shoehorn_mcu.slim.recipe import read_recipe
+from shoehorn_mcu.slim.record import RECIPE, Compared, Record, Step
+from shoehorn_mcu.slim.run import Asked, Limits
 from shoehorn_mcu_host.validate.decoders import pixels
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
@@ -152,6 +150,8 @@ def slim(
     MODEL is a float32 .onnx, .tflite, .pt2 or TorchScript file. Out comes a folder with slim.onnx, slim-int8.onnx,
     slim.json and slim.html.
     """
+    if target is not None and resume is not None:
+        raise click.UsageError("--out and --resume name two folders; give one of them.")
     if resume is not None and recipe_file is None:
         recipe_file = resume / RECIPE
     given = {"board": board_id, "minimize": minimize, "until": until, "drop": drop}
@@ -170,26 +170,16 @@ def slim(
         return
     if data is None:
         raise click.UsageError("Missing option '--data'; --list needs none.")
-    if target is not None and resume is not None:
-        raise click.UsageError("--out and --resume name two folders; give one of them.")
     folder = resume or target or Path(f"{model.stem}-slim")
-    record = _run(
-        model,
-        shapes,
-        data,
-        board,
-        recipe,
-        folder,
-        resume is not None,
-        control=control,
-        expect=expect,
-        budget=budget,
-        threads=threads,
-        device=device,
-        quiet=as_json,
-    )
+    with _bar() as say, _until_interrupted() as stop:
+        on_step: Callable[[Step], None] = (lambda _: None) if as_json else _print_step
+        limits = Limits(budget, None, stop)
+        asked = Asked(control, expect, resume is not None, shapes, pixels, limits, on_step, say)
+        record = run.slim(model, data, recipe, folder, _learner(threads, device), asked).record
     if as_json:
         emit_json({"folder": str(folder), **json.loads(record.json())})
+    else:
+        _print_end(record, folder, board)
 
 
 def _print_listing(found: Listing, board: Board) -> None:
@@ -211,61 +201,6 @@ def _print_listing(found: Listing, board: Board) -> None:
         out.print(f"not tried, because it {reason}: {', '.join(names)}", soft_wrap=True)
     share = 100 * before.weightless_share
     out.print(f"{share:.1f} % of the predicted {unit} on {board.id} are in ops without weights", soft_wrap=True)
-
-
-def _run(
-    model: Path,
-    shapes: dict[str, tuple[int, ...]],
-    data: str,
-    board: Board,
-    recipe: Recipe,
-    folder: Path,
-    resumes: bool,
-    *,
-    control: bool,
-    expect: float | None,
-    budget: float | None,
-    threads: int,
-    device: str,
-    quiet: bool,
-) -> Record:
-    """Runs the whole slimming and prints each step as it ends."""
-    learner = _learner(threads, device)
-    imported = read(model, shapes)
-    samples = read_data(data, imported, recipe.data, pixels)
-    if not resumes and (folder / SLIM_JSON).exists():
-        raise SlimError(f"{folder}: has a run already; --resume {folder} goes on with it, or name another --out")
-    if resumes and not (folder / SLIM_JSON).exists():
-        raise SlimError(f"{folder}: has no run to go on with")
-    identity = {
-        "model": sha256(model.read_bytes()).hexdigest(),
-        "data": samples.sha256,
-        "recipe": sha256(recipe.toml().encode()).hexdigest(),
-        "version": __version__,
-        "threads": threads,
-        "device": device,
-    }
-    place = Folder(folder)
-    place.write(RECIPE, recipe.toml())
-    with _bar() as say, _until_interrupted() as stop:
-        run = Run(
-            imported,
-            samples,
-            board,
-            recipe,
-            learner,
-            place,
-            identity,
-            Limits(budget, None, stop),
-            control,
-            expect,
-            (lambda _: None) if quiet else _print_step,
-            say,
-        )
-        made = run.run()
-    if not quiet:
-        _print_end(made.record, folder, board)
-    return made.record
 
 
 def _learner(threads: int, device: str) -> Any:

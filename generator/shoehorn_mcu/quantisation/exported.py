@@ -1,12 +1,12 @@
 """A float32 graph as an ONNX model, so that a .tflite is quantised on the same road as an .onnx.
 
-Dimensions of inputs and outputs stay as they are, N, H, W, C, but for ends that differ in the model's own file. Between ops on images values are N, C, H, W, as ONNX's
-ops take them; where an op needs the other order there is a Transpose, which the importer takes away afterwards.
+Dimensions of inputs and outputs stay as they are, N, H, W, C, but for ends that differ in the model's own file. Between
+ops on images values are N, C, H, W, as ONNX's ops take them; where an op needs the other order there is a Transpose,
+which the importer takes away afterwards.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,18 +33,31 @@ from shoehorn_mcu.ops import (
     Slice,
     Softmax,
     Sub,
+    Transpose,
 )
 from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
 from shoehorn_mcu.ops.conv import Padding
-from shoehorn_mcu.ops.formula import formula
+from shoehorn_mcu.ops.formula import formula, parse
+from shoehorn_mcu.ops.recognised import calls
 from shoehorn_mcu.quantisation.fault import QuantizeError
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 _TO_IMAGE, _FROM_IMAGE = (0, 3, 1, 2), (0, 2, 3, 1)
-_BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"}
-_FORMULA = re.compile(r"float32 float32 : (\w+) float32 0 1")  # of two operands, one function
+_ALIKE = (
+    *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erf", "sigmoid", "softplus", "add", "sub", "mul", "div", "abs", "neg", "sqrt", "not", "and", "or", "xor"),
+)
+_CALLS: Mapping[str, str] = {
+    **{name: name.capitalize() for name in _ALIKE},
+    "power": "Pow",
+    "round_even": "Round",
+    "less": "Less",
+    "equal": "Equal",
+    "select": "Where",
+}
+"""ONNX's ops by the names of calls in formulas."""
 _CURE = (
     "let TensorFlow's converter quantise the model (docs/first-model.md), or export it as .onnx, which gen quantize "
     "takes with any op"
@@ -239,14 +252,26 @@ def _mean(to: _Export, node: Node[Mean]) -> None:
 
 def _by_elements(to: _Export, node: Node) -> None:
     op = node.op
-    known: str | None = type(op).__name__  # Add or Sub
-    if isinstance(op, Map):
-        match = _FORMULA.fullmatch(op.formula)
-        known = _BINARY.get(match[1]) if match else _functions().get(op.formula)
-    if known is None:
-        raise QuantizeError(f"op '{op.name}' ({type(op).__name__}) has no quantised form from .tflite; {_CURE}")
     image = all(len(tensor.type.shape) == len(_TO_IMAGE) for tensor in node.inputs)
-    to.result(node, known, [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs], image=image)
+    names = [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs]
+    code = _functions().get(op.formula) if isinstance(op, Map) else type(op).__name__  # Add or Sub
+    if code is not None:
+        to.result(node, code, names, image=image)
+        return
+    assert isinstance(op, Map)
+    read = parse(op.formula)
+    values, made = dict(enumerate(names)), calls(read)
+    for call in made:
+        reads, held = [values[number] for number in call.reads], call.step
+        name = f"{op.name}/{call.number}"
+        if held is not None and held.name == "constant" and held.dtype is DType.FLOAT32:
+            values[call.number] = to.constant(name, np.array(held.number, np.float32))
+        elif call.name not in _CALLS or any(read.dtypes[n] not in (DType.FLOAT32, DType.BOOL) for n in call.reads):
+            raise QuantizeError(f"op '{op.name}' ({type(op).__name__}) has no quantised form from .tflite; {_CURE}")
+        elif call is made[-1]:
+            to.result(node, _CALLS[call.name], reads, image=image)
+        else:
+            values[call.number] = to.node(_CALLS[call.name], reads, name, name)
 
 
 def _softmax(to: _Export, node: Node[Softmax]) -> None:
@@ -275,6 +300,10 @@ def _pad(to: _Export, node: Node[Pad]) -> None:
     held = to.constant(f"{op.name}/pads", np.array((*op.before, *op.after), np.int64))
     value = to.constant(f"{op.name}/value", np.array(op.value, np.float32))
     to.result(node, "Pad", [to.plain(node.x.name), held, value], image=False)
+
+
+def _transpose(to: _Export, node: Node[Transpose]) -> None:
+    to.result(node, "Transpose", [to.plain(node.x.name)], image=False, perm=list(node.op.perm))
 
 
 def _slice(to: _Export, node: Node[Slice]) -> None:
@@ -306,4 +335,5 @@ _WRITERS = (
     _Writer((Concat,), _concat),
     _Writer((Pad,), _pad),
     _Writer((Slice,), _slice),
+    _Writer((Transpose,), _transpose),
 )

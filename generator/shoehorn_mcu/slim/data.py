@@ -54,7 +54,7 @@ class Data:
         return all(part.y is not None for part in (self.train, self.validation, self.test))
 
 
-def read_data(where: str, model: Imported, table: DataTable, pixels: Pixels) -> Data:
+def read_data(where: str, model: Imported, table: DataTable, pixels: Pixels | None = None) -> Data:
     """The samples at X.npz, at a folder with a folder of images per class, or of `file.py:function`.
 
     X.npz has `x` [N, ...] and, where there are labels, `y` [N]; `x_test` and `y_test` are optional. A function returns
@@ -81,7 +81,7 @@ def read_data(where: str, model: Imported, table: DataTable, pixels: Pixels) -> 
     return _divided(where, Samples(x, y), test, table, _sha256(x, y, test))
 
 
-def _arrays(where: str, shape: Sequence[int], pixels: Pixels) -> Arrays:
+def _arrays(where: str, shape: Sequence[int], pixels: Pixels | None) -> Arrays:
     path, _, function = where.rpartition(":")
     if path.endswith(".py"):
         return _of_function(Path(path), function)
@@ -131,12 +131,12 @@ def _of_function(path: Path, function: str) -> Arrays:
     return _named(where, {name: np.asarray(array) for name, array in made.items() if array is not None})
 
 
-def _of_folder(folder: Path, shape: Sequence[int], pixels: Pixels) -> Arrays:
+def _of_folder(folder: Path, shape: Sequence[int], pixels: Pixels | None) -> Arrays:
     """A folder per class, in the order of their names, with images in them."""
     classes = sorted(each for each in folder.iterdir() if each.is_dir())
     if not classes:
         raise SlimError(f"{folder}: has no folders; each class is a folder of images")
-    if len(shape) != 4:
+    if len(shape) != 4 or pixels is None:
         raise SlimError(f"{folder}: holds images, but the model's input has the shape {tuple(shape)}; give an .npz")
     _, height, width, channels = shape
     x, y = [], []

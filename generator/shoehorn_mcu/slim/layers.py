@@ -28,9 +28,15 @@ RECTIFIED = RealClamp(0.0)
 
 
 def is_convolution(node: Node) -> TypeIs[Node[Convolution]]:
-    """Whether the node is a convolution with constant weights and bias and without dilation."""
+    """Whether the node is a convolution with constant weights and bias, without dilation, and more than `is_affine`."""
     plain = isinstance(node.op, Conv2d | DepthwiseConv2d) and node.op.dilation == (1, 1)
-    return plain and all(tensor.data is not None for tensor in node.inputs[1:])
+    return plain and all(tensor.data is not None for tensor in node.inputs[1:]) and not is_affine(node)
+
+
+def is_affine(node: Node) -> bool:
+    """Whether the op is a factor and an addend per channel, as batch normalisations and activations are imported."""
+    op, same = node.op, node.x.type.shape == node.output.type.shape
+    return isinstance(op, DepthwiseConv2d) and same and node.inputs[1].type.shape[1:3] == (1, 1)
 
 
 def is_dense_convolution(node: Node) -> TypeIs[Node[Conv2d]]:
@@ -40,9 +46,9 @@ def is_dense_convolution(node: Node) -> TypeIs[Node[Conv2d]]:
 
 def is_weightless(node: Node) -> bool:
     """Whether the op is of those that a move may merge: pools, normalisations, functions and moves of elements."""
-    return isinstance(node.op, Pool2d | Map | Mover | Addition | Softmax) or (
-        isinstance(node.op, Mean) and node.op.axes == (len(node.x.type.shape) - 1,)
-    )
+    if isinstance(node.op, Mean):
+        return node.op.axes == (len(node.x.type.shape) - 1,)
+    return isinstance(node.op, Pool2d | Map | Mover | Addition | Softmax) or is_affine(node)
 
 
 def is_rectified(bounds: Bounds) -> bool:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.importers import Imported, Shapes
 from shoehorn_mcu.ir import Bools, Graph
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.planner import DoesNotFit
 from shoehorn_mcu.slim.choose import Choice, choices, figure, ordered
-from shoehorn_mcu.slim.data import Data
+from shoehorn_mcu.slim.data import Data, Pixels, read_data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.judge import Judge
@@ -25,8 +28,22 @@ from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
 from shoehorn_mcu.slim.page import page
 from shoehorn_mcu.slim.price import Price, price
+from shoehorn_mcu.slim.reading import read
 from shoehorn_mcu.slim.recipe import Recipe
-from shoehorn_mcu.slim.record import SLIM_JSON, STEPS, Compared, Cost, Folder, Record, Step, Trial, record_of, slug
+from shoehorn_mcu.slim.record import (
+    RECIPE,
+    SLIM_JSON,
+    STEPS,
+    Compared,
+    Cost,
+    Folder,
+    Record,
+    Step,
+    Trial,
+    record_of,
+    sha256,
+    slug,
+)
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -53,6 +70,20 @@ class Slimmed:
     record: Record
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks of a run besides model, samples and recipe."""
+
+    control: bool = False
+    expect: float | None = None  # percent that the original is said to have right
+    resumes: bool = False  # a run that is in the folder goes on
+    shapes: Shapes = field(default_factory=dict)  # sizes that the model's file leaves open
+    pixels: Pixels | None = None  # reads images; None: samples are no images
+    limits: Limits = Limits()
+    on_step: Callable[[Step], None] = lambda _: None
+    say: Callable[[str, float], None] = lambda text, share: None
+
+
 class Stopped(SlimError):
     """The user ended the run; everything that was done is in its folder."""
 
@@ -70,11 +101,7 @@ class Run:
     learner: Learner
     folder: Folder
     identity: Mapping[str, Any]
-    limits: Limits = Limits()
-    control: bool = False
-    expect: float | None = None  # percent that the original is said to have right
-    on_step: Callable[[Step], None] = lambda _: None
-    say: Callable[[str, float], None] = lambda text, share: None
+    asked: Asked = Asked()
 
     def __post_init__(self) -> None:
         self._begun = monotonic()
@@ -92,7 +119,7 @@ class Run:
             self.folder.write_weights("weights.npz", graph)
         else:
             graph = self.folder.with_weights("weights.npz", graph)
-        if self.control and not record.controls:
+        if self.asked.control and not record.controls:
             record = self._saved(replace(record, controls=self._controls(graph, record)))
         return self._finished(graph, record)
 
@@ -132,8 +159,8 @@ class Run:
             said = f"has {right:.1f} % of the validation samples right, and guessing {chance:.1f} %"
             raise SlimError(f"{self.model.graph.name}: {said}; {suspect}")
         error = 100 * 1.96 * float(np.sqrt(max(right * (100 - right), 1.0) / 1e4 / len(y)))
-        if self.expect is not None and right < self.expect - max(error, 2.0):
-            said = f"has {right:.1f} % of the validation samples right, and {self.expect:g} % were expected"
+        if self.asked.expect is not None and right < self.asked.expect - max(error, 2.0):
+            said = f"has {right:.1f} % of the validation samples right, and {self.asked.expect:g} % were expected"
             raise SlimError(f"{self.model.graph.name}: {said}; {suspect}")
 
     def _steps(self, record: Record) -> tuple[Graph, Record]:
@@ -151,7 +178,7 @@ class Run:
                 return graph, self._saved(replace(record, ended=ended))
             graph, step = self._step(graph, number, done)
             record = self._saved(record.with_step(step))
-            self.on_step(step)
+            self.asked.on_step(step)
             if step.kept is None:
                 return graph, self._saved(replace(record, ended="no move is left that gains and loses little enough"))
         raise AssertionError
@@ -159,9 +186,9 @@ class Run:
     def _end(self, graph: Graph, record: Record) -> str:
         """Why no further step is needed or possible, "" where one is."""
         until, minimize = self.recipe.until, self.recipe.goal.minimize
-        if self.limits.seconds is not None and monotonic() - self._begun > self.limits.seconds:
+        if self.asked.limits.seconds is not None and monotonic() - self._begun > self.asked.limits.seconds:
             return "the time is used up"
-        if self.limits.steps is not None and len(record.steps) >= self.limits.steps:
+        if self.asked.limits.steps is not None and len(record.steps) >= self.asked.limits.steps:
             return "as many steps as were asked for are made"
         if until.fits:
             return "" if not self._fits(graph) else "the firmware fits"
@@ -263,7 +290,7 @@ class Run:
         """A training, continued from its checkpoint."""
         if not self.data.labelled:
             schedule = replace(schedule, distil=1.0)
-        watch = Watch(self.say, self._stops, self.folder.checkpoint(name))
+        watch = Watch(self.asked.say, self._stops, self.folder.checkpoint(name))
         teacher = self.model.graph if schedule.distil > 0 else None
         train, validation = self.data.train, self.data.validation
         trained = self.learner.train(graph, born, teacher, train, validation, schedule, watch)
@@ -272,7 +299,7 @@ class Run:
         return trained
 
     def _stops(self) -> bool:
-        return self.limits.stop()
+        return self.asked.limits.stop()
 
     # The end.
 
@@ -376,7 +403,7 @@ class Run:
         return record
 
     def _tell(self, text: str) -> None:
-        self.say(text, 0.0)
+        self.asked.say(text, 0.0)
 
 
 def _compared(name: str, right: Bools, base: Bools) -> Compared:
@@ -393,3 +420,30 @@ def _from_nothing(graph: Graph) -> Moved:
     layers = [node for node in graph.nodes() if isinstance(node.op, LinearOp)]
     born = tuple(Born(node.op.name, (Part(node.output.type.shape[-1]),)) for node in layers)
     return Moved("anew", "all layers", graph, born, ())
+
+
+def slim(model: Path, data: str, recipe: Recipe, folder: Path, learner: Learner, asked: Asked | None = None) -> Slimmed:
+    """Slims a float32 model for the board that the recipe names, and writes `folder`.
+
+    `data` is as `read_data` takes it. A run that `asked.resumes` goes on with the one that is in the folder. Raises
+    SlimError, or another ShoehornError, with a message of one line; what is in the folder then is whole.
+    """
+    asked = asked or Asked()
+    board = targets.board(recipe.goal.board)
+    there = (folder / SLIM_JSON).exists()
+    if there and not asked.resumes:
+        raise SlimError(f"{folder}: has a run already; --resume {folder} goes on with it, or name another --out")
+    if asked.resumes and not there:
+        raise SlimError(f"{folder}: has no run to go on with")
+    imported = read(model, asked.shapes)
+    samples = read_data(data, imported, recipe.data, asked.pixels)
+    identity = {
+        "model": sha256(model.read_bytes()),
+        "data": samples.sha256,
+        "recipe": sha256(recipe.toml().encode()),
+        "version": __version__,
+        "learner": repr(learner),
+    }
+    place = Folder(folder)
+    place.write(RECIPE, recipe.toml())
+    return Run(imported, samples, board, recipe, learner, place, identity, asked).run()

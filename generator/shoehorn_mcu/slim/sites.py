@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from shoehorn_mcu.ir import Node
 
+_OURS = re.compile(r"/(first|last|free|sum)$")  # of a file that we wrote ourselves
 _CODE = re.compile(r"/[A-Z]\w*$")  # the op that computes a layer's result, as exporters end the names of tensors
 _WHOLE = re.compile(r"^(StatefulPartitionedCall|(model|sequential|functional)(_\d+)?)/")
 _NUMBERS = re.compile(r"(_\d+)+$")
@@ -21,7 +22,7 @@ def label(node: Node) -> str:
     name = node.output.name.split(";")[0]
     while (shorter := _WHOLE.sub("", name)) != name:
         name = shorter
-    parts = _CODE.sub("", name).strip("/").split("/")
+    parts = _CODE.sub("", _OURS.sub("", name)).strip("/").split("/")
     kept = [part for part, then in zip(parts, [*parts[1:], ""], strict=True) if not then.startswith(f"{part}.")]
     return "/".join(kept) or node.op.name
 
