@@ -90,7 +90,7 @@ def test_digits_are_learned_and_a_shrunk_network_learns_them_again_from_its_orig
     begun = learner().begin(original, moved, train, "least-squares", 1)
     born = tuple(each.layer for each in moved.born)
     unlabelled = [replace(each, y=None) for each in (train, validation)]
-    again = learner().train(begun, born, original, *unlabelled, Schedule(3, 2e-3, 5.0, batch=32), Watch()).graph
+    again = learner().train(begun, born, original, *unlabelled, Schedule(4, 2e-3, 5.0, batch=32), Watch()).graph
     accuracies = [_accuracy(each, test) for each in (original, moved.graph, begun, again)]
 
     assert accuracies[0] > 0.93
