@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -14,7 +14,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Op, Tensor, TensorType, verify
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term, formula
-from shoehorn_mcu.slim.learner import Samples
+from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
 
 Reals = NDArray[np.float32]
 RELU, PLAIN = ops.RealClamp(0.0), ops.RealClamp()
@@ -133,7 +133,7 @@ def constants(graph: Graph) -> bytes:
     return b"".join(data for _, data in held)
 
 
-def images(count: int, seed: int = 0, size: int = 8, classes: int = 10, noise: float = 0.6) -> Samples:
+def images(count: int, seed: int = 0, size: int = 8, classes: int = 10, noise: float = 0.3) -> Samples:
     """Images of classes that differ by their bars and blobs, drawn over with noise and moved by a pixel at most."""
     patterns = np.random.default_rng(99).normal(0, 1, (classes, size + 2, size + 2))
     patterns = sum(np.roll(patterns, (i, j), (1, 2)) for i in (0, 1) for j in (0, 1)) / 2
@@ -152,6 +152,14 @@ def plain_net(seed: int = 0, channels: int = 8) -> Graph:
     return net.graph(net.classes(net.conv(x, 2 * channels)))
 
 
+def block_net(seed: int = 0) -> Graph:
+    """Two convolutions with an inverted residual between them."""
+    net = Net(np.random.default_rng(seed))
+    x = net.conv(net.input(1, 8, 8, 1), 12, stride=(2, 2))
+    y = net.conv(net.depthwise(net.conv(x, 36, 1)), 12, 1, clamp=PLAIN)
+    return net.graph(net.classes(net.conv(net.plus(y, x), 32)))
+
+
 def rich_net(seed: int = 0) -> Graph:
     """A convolution with pool and LRN behind it, an inception module, an inverted residual: something for each move."""
     net = Net(np.random.default_rng(seed))
@@ -161,6 +169,20 @@ def rich_net(seed: int = 0) -> Graph:
     x = net.add(ops.Concat, *ways, axis=3)
     y = net.conv(net.depthwise(net.conv(x, 40, 1)), 20, 1, clamp=PLAIN)
     return net.graph(net.classes(net.plus(y, x)))
+
+
+SHORT = Schedule(epochs=2, rate=4e-3, batch=32, augment=("shift", "flip"), distil=0.5, seed=3, new_rate=2.0, patience=2)
+
+
+def short_training(watch: Watch, every: float = 1e9, seed: int = 3) -> Trained:
+    """A training of 12 batches with all that draws random numbers, a born layer, a teacher and patience."""
+    from shoehorn_mcu.learn.by_torch import Torch
+
+    net, teacher = plain_net(), plain_net(seed=1, channels=4)
+    train, validation = images(200), images(100, seed=1)
+    return Torch(every=every).train(
+        net, (net.ops[1].name,), teacher, train, validation, replace(SHORT, seed=seed), watch
+    )
 
 
 def random_net(seed: int) -> Graph:

@@ -101,7 +101,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "tflite": ("shoehorn_mcu.importers.tflite",),
     "onnx": ("shoehorn_mcu.importers", "shoehorn_mcu.quantisation", "shoehorn_mcu.slim"),
     "onnxscript": ("shoehorn_mcu.importers.torch.importer",),
-    "torch": ("shoehorn_mcu.importers.torch.importer", "shoehorn_mcu_host.validate.runtimes"),
+    "torch": ("shoehorn_mcu.importers.torch.importer", "shoehorn_mcu.learn", "shoehorn_mcu_host.validate.runtimes"),
     "onnxruntime": ("shoehorn_mcu.quantisation.locked", "shoehorn_mcu_host.validate.runtimes"),
     "ai_edge_litert": ("shoehorn_mcu_host.validate.runtimes",),
     "tflite_micro": ("shoehorn_mcu_host.validate.runtimes",),

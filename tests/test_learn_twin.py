@@ -21,7 +21,8 @@ from shoehorn_mcu.learn.layers import Convolution, Normalised  # noqa: E402
 from shoehorn_mcu.learn.twin import Twin, evaluated  # noqa: E402
 from shoehorn_mcu.ops import functions as f  # noqa: E402
 from shoehorn_mcu.ops.formula import Term, formula, parse  # noqa: E402
-from shoehorn_mcu.slim.reading import SlimError, read  # noqa: E402
+from shoehorn_mcu.slim.fault import SlimError  # noqa: E402
+from shoehorn_mcu.slim.reading import read  # noqa: E402
 from tests.learn_nets import PLAIN, RELU, Net, apart, computed, images, plain_net, random_net, rich_net  # noqa: E402
 from tests.shared import MODELS, needs_shared  # noqa: E402
 
@@ -198,24 +199,23 @@ def test_an_op_without_a_gradient_is_refused_by_its_name():
         Twin(graph)
 
 
-def test_weights_that_two_layers_read_stay_one_and_equal_biases_become_two():
+def test_constants_that_several_layers_read_stay_one():
     net = Net(np.random.default_rng(0))
-    shared, zero, other = net.constant(4, 3, 3, 4, scale=0.2), net.constant(4), net.constant(4, 3, 3, 4, scale=0.2)
+    shared, bias, other = net.constant(4, 3, 3, 4, scale=0.2), net.constant(4), net.constant(1, 3, 3, 4, scale=0.2)
     pad, x = ops.Padding(1, 1, 1, 1), net.input(1, 6, 6, 4)
-    for weights, bias in ((shared, zero), (shared, zero), (other, zero)):
-        x = net.add(ops.Conv2d, x, weights, bias, clamp=RELU, padding=pad)
-    graph = net.graph(net.classes(x, 3))
+    for kind, weights in ((ops.Conv2d, shared), (ops.Conv2d, shared), (ops.DepthwiseConv2d, other)):
+        x = net.add(kind, x, weights, bias, clamp=RELU, padding=pad)
+    graph = net.graph(net.classes(net.conv(x, 3), 3))
     twin = Twin(graph)
-    first, second, third = (twin.layer(op.name) for op in graph.ops[:3])
+    first, second, third, alone = (twin.layer(op.name) for op in graph.ops[:4])
     samples = _samples(graph, 8)
     _one_step(twin, samples)
     trained = twin.graph()
 
-    assert type(first) is Convolution and type(third) is Normalised
-    assert first.weight is second.weight
-    assert [op.inputs[1:] for op in trained.ops[:2]] == [(shared, zero)] * 2
-    assert trained.ops[2].inputs[2] != zero
-    assert not np.array_equal(trained.tensors[zero].data, trained.tensors[trained.ops[2].inputs[2]].data)
+    assert type(first) is Convolution and type(alone) is Normalised
+    assert first.weight is second.weight and first.bias is second.bias is third.bias
+    assert [op.inputs for op in trained.ops] == [op.inputs for op in graph.ops]
+    assert not np.array_equal(trained.tensors[bias].data, graph.tensors[bias].data)
     assert apart(_outputs(twin, graph, samples), computed(trained, samples)) < NEAR
 
 
@@ -228,7 +228,7 @@ def test_weights_that_are_read_in_two_ways_are_refused_by_both_names():
     x = net.add(ops.DepthwiseConv2d, x, weights, net.constant(1), clamp=RELU, padding=ops.Padding(), name="b")
     graph = net.graph(net.classes(x, 2))
 
-    with pytest.raises(SlimError, match="ops 'a' and 'b' read the weights"):
+    with pytest.raises(SlimError, match="ops 'a' and 'b' read the constant"):
         Twin(graph)
 
 

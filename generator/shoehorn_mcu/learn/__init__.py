@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shoehorn_mcu.slim.reading import SlimError
+from shoehorn_mcu.slim.fault import SlimError
 
 if TYPE_CHECKING:
     from shoehorn_mcu.learn.by_torch import Torch

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.learner import AUGMENTATIONS
-from shoehorn_mcu.slim.reading import SlimError
 
 _SMALL = 40  # pixels below which images are moved by 2 pixels, or an eighth of the size where that is less
 

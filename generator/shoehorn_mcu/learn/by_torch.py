@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +15,9 @@ from shoehorn_mcu.learn import start
 from shoehorn_mcu.learn.fixed import fixed, generator, tensor
 from shoehorn_mcu.learn.loop import SETTLED, Task, Training
 from shoehorn_mcu.learn.twin import Twin, evaluated
+from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Moved
-from shoehorn_mcu.slim.reading import SlimError
 
 Retrain = Callable[[torch.nn.Module, Schedule], None]
 """A loop of the user's own: it trains the module in place."""
@@ -26,16 +27,20 @@ Retrain = Callable[[torch.nn.Module, Schedule], None]
 class Torch:
     """A `Learner`: trains the twins of graphs (twin.py).
 
-    `threads` is part of what decides the last bits of a result. A checkpoint is written every `every` seconds.
+    `threads` is part of what decides the last bits of a result. A checkpoint is written every `every` seconds. Equal
+    bytes are a promise of the CPU alone: on other devices some ops have no repeatable algorithm.
     """
 
     threads: int = 1
     device: str = "cpu"
     every: float = 30.0
 
+    def _fixed(self) -> AbstractContextManager[None]:
+        return fixed(self.threads, strict=self.device == "cpu")
+
     def begin(self, old: Graph, moved: Moved, samples: Samples, first: str, seed: int) -> Graph:
         """The moved graph with first guesses of its born layers (see start.begin)."""
-        with fixed(self.threads):
+        with self._fixed():
             return start.begin(old, moved, samples, first, seed, self.device)
 
     def train(
@@ -49,13 +54,13 @@ class Torch:
         watch: Watch,
     ) -> Trained:
         """The graph with trained weights (see loop.py)."""
-        with fixed(self.threads):
+        with self._fixed():
             task = Task(graph, born, teacher, train, validation, schedule)
             return Training(task, watch, self.device, self.every).run()
 
     def outputs(self, graph: Graph, samples: Samples) -> NDArray[np.float32]:
         """The graph's first output for each sample."""
-        with fixed(self.threads):
+        with self._fixed():
             (found,) = evaluated(Twin(graph).to(self.device), samples.x, graph.outputs[:1], device=self.device)
         whole = found if graph.tensors[graph.outputs[0]].type.shape[:1] != (1,) else found.squeeze(1)
         made: NDArray[np.float32] = whole.cpu().numpy()
@@ -83,10 +88,11 @@ class ByUser(Torch):
         watch: Watch,
     ) -> Trained:
         twin = Twin(graph).to(self.device)
-        with fixed(self.threads):
+        with self._fixed():
             picked = torch.randperm(len(train), generator=generator(schedule.seed, 0))[:SETTLED].sort().values
             twin.settle(tensor(train.x)[picked].to(self.device))
-        self.retrain(twin, schedule)
+        with fixed(self.threads, strict=False):
+            self.retrain(twin, schedule)
         if not twin.is_finite():
             return Trained(graph, (), (), stopped=False, diverged=True)
         return Trained(twin.graph(), (), (), stopped=False)

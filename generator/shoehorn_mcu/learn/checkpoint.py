@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from shoehorn_mcu.slim.reading import SlimError
+from shoehorn_mcu.slim.fault import SlimError
 
 State: TypeAlias = Mapping[str, Any]
 """Tensors, numbers, texts, and lists and mappings of them."""
@@ -39,12 +39,14 @@ def write(path: Path, state: State) -> None:
 
 def read(path: Path, identity: str) -> State | None:
     """What was written for this training; None where there is no file. Raises SlimError for any other file."""
-    if not path.exists():
-        return None
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        held = io.BytesIO(path.read_bytes())
+    except FileNotFoundError:
+        return None
     except OSError as error:
-        raise SlimError(f"{path}: cannot be read: {error.strerror}") from None
+        raise SlimError(f"{path}: the checkpoint cannot be read: {error.strerror}") from None
+    try:
+        found = torch.load(held, map_location="cpu", weights_only=True)
     except Exception:  # PyTorch raises errors of many kinds for a file that it has not written
         found = None
     if not isinstance(found, dict) or found.get("identity") != identity:

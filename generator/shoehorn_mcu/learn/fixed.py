@@ -12,13 +12,13 @@ from shoehorn_mcu.ir import Array
 
 
 @contextmanager
-def fixed(threads: int) -> Iterator[None]:
-    """Within it PyTorch computes with so many threads, and raises for an op without a repeatable algorithm."""
+def fixed(threads: int, strict: bool = True) -> Iterator[None]:
+    """Within it PyTorch computes with so many threads; `strict`: it raises for an op without a repeatable algorithm."""
     deterministic = torch.utils.deterministic
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     filled = deterministic.fill_uninitialized_memory
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(strict or before[1])
     deterministic.fill_uninitialized_memory = False  # nothing reads such memory; to fill it takes a fifth of the time
     try:
         yield

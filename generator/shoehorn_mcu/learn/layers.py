@@ -25,7 +25,7 @@ class Held(NamedTuple):
 class Layer(torch.nn.Module):  # type: ignore[misc]
     """A layer: `weight` in PyTorch's order, and a bias.
 
-    A layer whose weights other layers read has the same two parameters as these.
+    Layers that read one constant have one parameter for it.
     """
 
     def __init__(self, weight: torch.nn.Parameter, bias: torch.nn.Parameter | None) -> None:

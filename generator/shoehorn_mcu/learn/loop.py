@@ -22,8 +22,8 @@ from shoehorn_mcu.learn import checkpoint
 from shoehorn_mcu.learn.augment import augmentation
 from shoehorn_mcu.learn.fixed import generator, tensor
 from shoehorn_mcu.learn.twin import CHUNK, Twin
+from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
-from shoehorn_mcu.slim.reading import SlimError
 
 SETTLED = 512
 """Samples from which batch normalisations get their first statistics."""

@@ -7,6 +7,7 @@ really gets from those before it.
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import replace
 
@@ -15,13 +16,13 @@ import torch
 from typing_extensions import TypeIs
 
 from shoehorn_mcu.ir import Graph, Node, verify
-from shoehorn_mcu.learn.layers import Held
+from shoehorn_mcu.learn.layers import Held, is_trained
 from shoehorn_mcu.learn.twin import Twin, evaluated
 from shoehorn_mcu.ops import Conv2d, DepthwiseConv2d
+from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.layers import Reals, data
 from shoehorn_mcu.slim.learner import Samples
 from shoehorn_mcu.slim.moved import Born, Moved, Part
-from shoehorn_mcu.slim.reading import SlimError
 
 FIRSTS = ("least-squares", "copy", "random")
 """What the layers that are born may begin with."""
@@ -39,15 +40,15 @@ RIDGE = 1e-3
 def begin(old: Graph, moved: Moved, samples: Samples, first: str, seed: int, device: str = "cpu") -> Graph:
     """The moved graph with first guesses for its born layers: "least-squares", "copy" or "random".
 
-    "copy" keeps the weights that the move has given; "random" draws those of every part that stands for old channels
-    (He et al. 2015).
+    "copy" keeps the weights that the move has given. "random" draws all weights of the born layers (He et al. 2015),
+    also those of parts that stand for no old channels: so DeepRebirth begins, and a network from nothing.
     """
     if first not in FIRSTS:
         raise SlimError(f"first = {first!r}: only {', '.join(FIRSTS)} are known")
-    if first == "copy" or not any(part.old is not None for born in moved.born for part in born.parts):
-        return moved.graph
     if first == "random":
         return _random(moved, seed)
+    if first == "copy" or not any(part.old is not None for born in moved.born for part in born.parts):
+        return moved.graph
     return _Regression(old, moved, samples, seed, device).graph()
 
 
@@ -68,17 +69,17 @@ def _born(moved: Moved, graph: Graph) -> list[tuple[Born, Node[Conv2d | Depthwis
 
 
 def _random(moved: Moved, seed: int) -> Graph:
-    graph = moved.graph
-    for born, node in _born(moved, graph):
-        weights, bias = _by_channel(node), data(node.bias).copy()
-        rng = np.random.default_rng([seed, zlib.crc32(born.layer.encode())])
-        fan_in = weights[0].size
-        for part, at in _places(born):
-            if part.old is not None:
-                weights[at] = rng.standard_normal(weights[at].shape) * np.sqrt(2 / fan_in)
-                bias[at] = 0
-        graph = _with(graph, node, weights, bias)
-    return graph
+    graph, names = moved.graph, {born.layer for born in moved.born}
+    tensors = dict(graph.tensors)
+    for node in graph.nodes():
+        if node.op.name in names and is_trained(node):
+            rng = np.random.default_rng([seed, zlib.crc32(node.op.name.encode())])
+            shape, axis = node.weights.type.shape, node.op.channel_axis
+            fan_in = math.prod(shape) // shape[axis]
+            drawn = (rng.standard_normal(shape) * np.sqrt(2 / fan_in)).astype(np.float32)
+            tensors[node.weights.name] = replace(node.weights, data=drawn)
+            tensors[node.bias.name] = replace(node.bias, data=np.zeros(shape[axis], np.float32))
+    return verify(replace(graph, tensors=tensors))
 
 
 def _places(born: Born) -> list[tuple[Part, slice]]:

@@ -17,7 +17,7 @@ from shoehorn_mcu.learn.functions import function
 from shoehorn_mcu.learn.layers import Layer, Normalised, Trainable, is_trained, layer, parameters
 from shoehorn_mcu.ops import Clamped, Reshape, Softmax
 from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
-from shoehorn_mcu.slim.reading import SlimError
+from shoehorn_mcu.slim.fault import SlimError
 
 CHUNK = 256
 """Samples that are evaluated at once."""
@@ -31,7 +31,7 @@ class Twin(torch.nn.Module):  # type: ignore[misc]
     first and lie last in memory (channels_last).
 
     Weights and biases of convolutions and dense layers are trained. Other constants stay: they may be what a formula
-    needs, such as the counts of an average. Weights that several layers read are one parameter of all of them.
+    needs, such as the counts of an average. Those that several layers read are one parameter of all of them.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -39,7 +39,7 @@ class Twin(torch.nn.Module):  # type: ignore[misc]
         self._graph = graph
         self._keys: dict[str, str] = {}  # of the modules, by names of ops
         self.ops = torch.nn.ModuleDict()
-        self._shared: dict[tuple[str, ...], torch.nn.Parameter] = {}
+        self._shared: dict[str, torch.nn.Parameter] = {}  # by names of constants
         reads = Counter(name for op in graph.ops for name in op.inputs)
         for node in graph.nodes():
             key = numbered_name(_Taken(self.ops), node.op.name.replace(".", "/"))
@@ -64,22 +64,23 @@ class Twin(torch.nn.Module):  # type: ignore[misc]
 
     def _layer(self, node: Node[Trainable], reads: Counter[str]) -> Layer:
         names = node.weights.name, node.bias.name
-        alone = reads[names[0]] == 1
-        weight, bias = parameters(node)
-        if not alone:
-            self._check_shared(node)
-            weight, bias = self._shared.setdefault(names[:1], weight), self._shared.setdefault(names, bias)
-        return layer(node, weight, bias, alone)
+        shared = [name for name in names if reads[name] > 1]
+        made = parameters(node)
+        if shared:
+            self._check_shared(node, shared)
+            made = tuple(self._shared.setdefault(name, each) for name, each in zip(names, made, strict=True))
+        return layer(node, *made, alone=not shared)
 
-    def _check_shared(self, node: Node[Trainable]) -> None:
-        name = node.weights.name
+    def _check_shared(self, node: Node[Trainable], names: Sequence[str]) -> None:
+        """Raises SlimError where an op reads the constants in another way, so that they cannot be one parameter."""
         for other in self._graph.nodes():
-            places = [place for place, each in enumerate(other.op.inputs) if each == name]
-            if places and (type(other.op) is not type(node.op) or places != [1]):
-                raise SlimError(
-                    f"{self._graph.name}: ops '{node.op.name}' and '{other.op.name}' read the weights '{name}' in "
-                    "different ways; export the model with weights of their own for each"
-                )
+            for place, name in enumerate(other.op.inputs):
+                alike = node.op.inputs[place : place + 1] == (name,) and (place == 2 or type(other.op) is type(node.op))
+                if name in names and not (is_trained(other) and alike):
+                    raise SlimError(
+                        f"{self._graph.name}: ops '{node.op.name}' and '{other.op.name}' read the constant '{name}' in "
+                        "different ways; export the model with constants of their own for each"
+                    )
 
     def layer(self, name: str) -> torch.nn.Module:
         """The module of an op."""
@@ -180,21 +181,13 @@ class Twin(torch.nn.Module):  # type: ignore[misc]
 
     def graph(self) -> Graph:
         """The graph with the weights that the module has now."""
-        tensors, ops, reads = dict(self._graph.tensors), [], Counter(n for op in self._graph.ops for n in op.inputs)
-        layers = dict(self.layers())
+        tensors, layers = dict(self._graph.tensors), dict(self.layers())
         for node in self._graph.nodes():
-            op = node.op
             if is_trained(node):
-                held, (x, weights, bias) = layers[op.name].held(), op.inputs
-                if reads[weights] == 1 and reads[bias] > 1:  # biases that were merely equal
-                    bias = numbered_name(tensors, f"{op.name}/bias")
-                    op = replace(op, inputs=(x, weights, bias))
-                tensors[weights] = replace(node.weights, data=held.weights)
-                tensors[bias] = replace(node.bias, name=bias, data=held.bias)
-            ops.append(op)
-        used = {name for op in ops for name in op.inputs}
-        kept = {n: t for n, t in tensors.items() if t.data is None or n in used or n in self._graph.outputs}
-        return verify(replace(self._graph, tensors=kept, ops=tuple(ops)))
+                held = layers[node.op.name].held()
+                for tensor, each in zip((node.weights, node.bias), held, strict=True):
+                    tensors[tensor.name] = replace(tensor, data=each)
+        return verify(replace(self._graph, tensors=tensors))
 
     def is_finite(self) -> bool:
         """Whether all trained constants are numbers."""

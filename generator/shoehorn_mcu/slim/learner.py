@@ -69,7 +69,7 @@ class Learner(Protocol):
     def begin(self, old: Graph, moved: Moved, samples: Samples, first: str, seed: int) -> Graph:
         """The moved graph with first guesses of its born layers.
 
-        `first` is "least-squares", "copy" (the moved graph's own weights) or "random".
+        `first` is "least-squares", "copy" (the moved graph's own weights) or "random" (all weights of born layers).
         """
 
     def train(
