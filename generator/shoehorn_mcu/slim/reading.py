@@ -8,7 +8,7 @@ from pathlib import Path
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.importers import Imported, Shapes
 from shoehorn_mcu.ir import DType, Graph, verify
-from shoehorn_mcu.slim.fault import SlimError as SlimError
+from shoehorn_mcu.slim.fault import SlimError
 
 EXACT = (
     "drop-dead",
