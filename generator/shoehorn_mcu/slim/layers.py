@@ -149,7 +149,8 @@ def rewritten(graph: Graph, gone: Iterable[str], added: Iterable[Op], weights: M
         for op in ops:
             shape = op.infer(tuple(tensors[name].type for name in op.inputs))
             before = tensors[op.output]
-            tensors[op.output] = replace(before, type=replace(before.type, shape=shape))
+            if shape != before.type.shape:
+                tensors[op.output] = replace(before, type=replace(before.type, shape=shape))
         found = drop_dead(verify(with_ops(replace(graph, tensors=tensors), ops)))
     except GraphError:
         return None

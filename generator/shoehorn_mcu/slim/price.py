@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shoehorn_mcu import passes
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.limits import limits
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Graph, Origin
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from shoehorn_mcu.planner import Goal
@@ -76,13 +78,15 @@ def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
     The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
     """
     options = Options(disabled=LOOKING_AT_WEIGHTS)
-    ready = build.prepare(Imported(graph, {}), board, options)
-    chosen = stages(ready.graph, build.machine_for([ready], board))
-    capacity, memories = ready.limits.capacity_bytes, ready.limits.memories
+    may = limits(board, options)
+    after, records = passes.run(graph, options.disabled)
+    ready = build.Prepared(options, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
+    chosen = stages(after, build.machine_for([ready], board))
+    capacity, memories = may.capacity_bytes, may.memories
     request = PlanRequest(
         Goal.SRAM if smallest else Goal.TIME, capacity, False, 0 if smallest else None, memories=memories
     )
-    made = schedule(Cuts(ready.graph, chosen), request)
+    made = schedule(Cuts(after, chosen), request)
     by_op = predict.by_op(made.plan, made.stages, predict.unit_of(made.stages))
     return Price(
         predict.instructions(made.plan, made.stages),
