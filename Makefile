@@ -44,6 +44,29 @@ demo: setup-run
 test: lint test-packages
 	$(PYTEST)
 
+# The tests that need PyTorch, in an environment of their own, for it is large; its build without CUDA is not in PyPI.
+TORCH := .venv-torch
+.PHONY: test-torch
+test-torch: test-packages $(TORCH)/done.stamp
+	@if $(TORCH)/bin/python -c 'import torch' 2>/dev/null; then \
+		$(TORCH)/bin/python -m pytest -n auto --dist worksteal tests/test_torch*.py tests/test_learn*.py tests/test_slim*.py; \
+	else echo "make: no build of PyTorch without CUDA can be reached; the tests that need it are skipped" >&2; fi
+
+# The packages of .venv are seen from there, so only PyTorch and what it needs are installed.
+$(TORCH)/done.stamp: requirements-torch.txt $(DEV)
+	@echo "make: installing the pinned packages of requirements-torch.txt" >&2
+	@$(PYTHON) -m venv --clear $(TORCH)
+	@echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')')" \
+		>"$$($(TORCH)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages_of_test.pth"
+	@install="$(TORCH)/bin/python -m pip -qq --disable-pip-version-check install --requirement requirements-torch.txt"; \
+		$$install 2>/dev/null || $$install --retries 1 --timeout 20 --extra-index-url https://download.pytorch.org/whl/cpu || true
+	@touch $@
+
+# The tables of `gen slim` on real data: hours on one thread, and goes on where it was stopped.
+.PHONY: slim-bench
+slim-bench: $(TORCH)/done.stamp
+	$(TORCH)/bin/python -m bench.slim
+
 test-all: lint test-packages
 	$(PYTEST) -m "long or not long"
 
@@ -94,7 +117,7 @@ build/release/done.stamp: requirements-release.txt | .venv/bin/python
 	@touch $@
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv $(TORCH) build dist
 
 setup-run: $(RUN)
 setup-dev: $(DEV)

@@ -20,6 +20,8 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     "shoehorn_mcu": (
         {"", "__main__"},  # `__init__` imports `api` on its first use
         {"api", "cli"},
+        {"learn"},
+        {"slim"},
         {"firmware"},
         {"estimate", "inspect"},
         {"emit", "quantisation"},
@@ -31,7 +33,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu.cli": (
         {"group"},
-        {"project", "library", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
+        {"project", "library", "slim", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
         {"buffers", "device", "graph", "outside", "plan", "quantize"},
         {"options", "page"},
         {"console", ""},
@@ -70,6 +72,17 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"problem", "interruptible"},
         {"effort", "live_ranges", "memory_plan"},
     ),
+    "shoehorn_mcu.slim": (
+        {"run"},
+        {"judge", "listing", "page"},
+        {"choose", "data"},
+        {"recipe", "record"},
+        {"moves", "learner"},
+        {"price"},
+        {"layers", "made_up", "reading"},
+        {"goal", "moved", "regions", "sites"},
+        {"fault", ""},
+    ),
     "shoehorn_mcu_host": (
         {"doctor"},
         {"validate"},
@@ -86,9 +99,9 @@ VALIDATE = "shoehorn_mcu_host.validate"
 HOMES: Mapping[str, tuple[str, ...]] = {
     "ortools": ("shoehorn_mcu.planner",),
     "tflite": ("shoehorn_mcu.importers.tflite",),
-    "onnx": ("shoehorn_mcu.importers", "shoehorn_mcu.quantisation"),
+    "onnx": ("shoehorn_mcu.importers", "shoehorn_mcu.quantisation", "shoehorn_mcu.slim"),
     "onnxscript": ("shoehorn_mcu.importers.torch.importer",),
-    "torch": ("shoehorn_mcu.importers.torch.importer", "shoehorn_mcu_host.validate.runtimes"),
+    "torch": ("shoehorn_mcu.importers.torch.importer", "shoehorn_mcu.learn", "shoehorn_mcu_host.validate.runtimes"),
     "onnxruntime": ("shoehorn_mcu.quantisation.locked", "shoehorn_mcu_host.validate.runtimes"),
     "ai_edge_litert": ("shoehorn_mcu_host.validate.runtimes",),
     "tflite_micro": ("shoehorn_mcu_host.validate.runtimes",),
@@ -103,7 +116,12 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "PIL": ("shoehorn_mcu_host.validate.decoders",),
     "rich": ("shoehorn_mcu.cli",),
     "click": ("shoehorn_mcu.cli",),
-    "pydantic": ("shoehorn_mcu.machine", "shoehorn_mcu_host.base.manifest", "shoehorn_mcu_host.folder.documents"),
+    "pydantic": (
+        "shoehorn_mcu.machine",
+        "shoehorn_mcu.slim.recipe",
+        "shoehorn_mcu_host.base.manifest",
+        "shoehorn_mcu_host.folder.documents",
+    ),
     "numpy": ("shoehorn_mcu", "shoehorn_mcu_host"),
 }
 

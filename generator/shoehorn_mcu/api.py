@@ -1,5 +1,5 @@
 """The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `generate_together`, `validate`, `bench`,
-`optimize`, `quantize` and `import_torch`.
+`optimize`, `quantize`, `import_torch` and `slim`.
 
     import shoehorn_mcu
 
@@ -14,10 +14,10 @@ of arguments is a ValueError.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.base.errors import ShoehornError as ShoehornError
@@ -32,6 +32,10 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.quantisation import Bits, Method, Quantized, Settings, quantize_model, write
+from shoehorn_mcu.slim import run as slim_run
+from shoehorn_mcu.slim.learner import Schedule
+from shoehorn_mcu.slim.recipe import Recipe, read_recipe
+from shoehorn_mcu.slim.run import Asked, Slimmed
 from shoehorn_mcu_host.board.bench import Timing
 from shoehorn_mcu_host.board.bench import bench as time_inferences
 from shoehorn_mcu_host.board.cores import metered
@@ -41,6 +45,7 @@ from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate import samples
+from shoehorn_mcu_host.validate.decoders import pixels
 from shoehorn_mcu_host.validate.validate import Told, Validation, precise_of, reference_of
 from shoehorn_mcu_host.validate.validate import validate as compare
 
@@ -313,6 +318,35 @@ def quantize(model: Place, data: Place, target: Place, options: QuantizeOptions 
         warnings.warn(note, stacklevel=2)
     write(made.model, Path(target), Path(model))
     return made
+
+
+def slim(
+    model: Place,
+    data: str,
+    folder: Place,
+    recipe: Recipe | Place,
+    *,
+    retrain: Callable[[Any, Schedule], None] | None = None,
+    asked: Asked | None = None,
+) -> Slimmed:
+    """Slims a trained float32 `model` for the board that the recipe names, and writes `folder` (docs/slim.md).
+
+    `data` is X.npz, a folder of images per class, or file.py:function. `recipe` is a TOML file, or what `read_recipe`
+    of shoehorn_mcu.slim.recipe gives. `retrain(module, schedule)` is a loop of your own, in place of ours: it trains a
+    torch.nn.Module, the network's twin, in place. Needs the extra `shoehorn-mcu[slim]`. Raises ShoehornError without
+    it, and where model, samples or recipe cannot be used.
+
+    `shoehorn_mcu.slim` is a package, so this function is imported from `shoehorn_mcu.api`.
+    """
+    from shoehorn_mcu.learn import learner
+
+    teacher = learner()
+    if retrain is not None:
+        from shoehorn_mcu.learn.by_torch import trained_by
+
+        teacher = trained_by(retrain, teacher)
+    chosen = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
+    return slim_run.slim(Path(model), data, chosen, Path(folder), teacher, asked or Asked(pixels=pixels))
 
 
 def _project(folder: Place, model: str | None) -> Project:

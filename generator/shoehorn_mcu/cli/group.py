@@ -21,6 +21,7 @@ COMMANDS = {
     "library": "shoehorn_mcu.cli.library",
     "plan": "shoehorn_mcu.cli.project",
     "quantize": "shoehorn_mcu.cli.quantize",
+    "slim": "shoehorn_mcu.cli.slim",
     "inspect": "shoehorn_mcu.cli.inspect",
     "validate": "shoehorn_mcu.cli.validate",
     "bench": "shoehorn_mcu.cli.device",

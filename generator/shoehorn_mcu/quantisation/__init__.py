@@ -2,6 +2,7 @@
 
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.runtime import Method
+from shoehorn_mcu.quantisation.samples import Samples
 from shoehorn_mcu.quantisation.steps import (
     Bits,
     Gain,
@@ -10,5 +11,6 @@ from shoehorn_mcu.quantisation.steps import (
     Settings,
     quantize_model,
     quantized_file,
+    quantized_simply,
     write,
 )

@@ -1,12 +1,12 @@
 """A float32 graph as an ONNX model, so that a .tflite is quantised on the same road as an .onnx.
 
-Dimensions of inputs and outputs stay as they are, N, H, W, C. Between ops on images values are N, C, H, W, as ONNX's
-ops take them; where an op needs the other order there is a Transpose, which the importer takes away afterwards.
+Dimensions of inputs and outputs stay as they are, N, H, W, C, but for ends that differ in the model's own file. Between
+ops on images values are N, C, H, W, as ONNX's ops take them; where an op needs the other order there is a Transpose,
+which the importer takes away afterwards.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,18 +17,30 @@ import numpy as np
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers.lowering import maps
 from shoehorn_mcu.importers.onnx.file import OPSET
-from shoehorn_mcu.ir import Array, DType, Graph, Node, OpT, Tensor
+from shoehorn_mcu.ir import Array, DType, Ends, FileTensor, Graph, Node, OpT, Tensor
 from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
 from shoehorn_mcu.ops.conv import Padding
-from shoehorn_mcu.ops.formula import formula
+from shoehorn_mcu.ops.formula import formula, parse
+from shoehorn_mcu.ops.recognised import calls
 from shoehorn_mcu.quantisation.fault import QuantizeError
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
 _TO_IMAGE, _FROM_IMAGE = (0, 3, 1, 2), (0, 2, 3, 1)
-_BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"}
-_FORMULA = re.compile(r"float32 float32 : (\w+) float32 0 1")  # of two operands, one function
+_ALIKE = (
+    *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erf", "sigmoid", "softplus", "add", "sub", "mul", "div", "abs", "neg", "sqrt", "not", "and", "or", "xor"),
+)
+_CALLS: Mapping[str, str] = {
+    **{name: name.capitalize() for name in _ALIKE},
+    "power": "Pow",
+    "round_even": "Round",
+    "less": "Less",
+    "equal": "Equal",
+    "select": "Where",
+}
+"""ONNX's ops by the names of calls in formulas."""
 _CURE = (
     "let TensorFlow's converter quantise the model (docs/first-model.md), or export it as .onnx, which gen quantize "
     "takes with any op"
@@ -45,21 +57,22 @@ def _functions() -> Mapping[str, str]:
 _OF_BITS = ("BitwiseNot", "Not")
 
 
-def as_onnx(graph: Graph) -> ModelProto:
-    """The model; its tensors and ops keep their names. Raises QuantizeError where it has an op without such a form."""
+def as_onnx(graph: Graph, ends: Ends | None = None) -> ModelProto:
+    """The model; its tensors and ops keep their names. Raises QuantizeError where it has an op without such a form.
+
+    `ends`: inputs and outputs whose dimensions have another order in the model's file, which they get here, too.
+    """
     from onnx import TensorProto, helper
 
     if graph.states:
         raise QuantizeError(f"{graph.name}: keeps states between inferences; only models without them are quantised")
-    made = _Export(graph)
+    made = _Export(graph, ends or {})
     for node in graph.nodes():
         made.add(node)
+    ends_of = [made.end(name) for name in graph.inputs], [made.result_of(name) for name in graph.outputs]
     inputs, outputs = (
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, graph.tensors[name].type.shape) for name in names]
-        for names in (graph.inputs, graph.outputs)
+        [helper.make_tensor_value_info(end.name, TensorProto.FLOAT, end.type.shape) for end in each] for each in ends_of
     )
-    for name in graph.outputs:
-        made.plain(name)
     body = helper.make_graph(made.nodes, graph.name, inputs, outputs, made.constants)
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
 
@@ -67,12 +80,39 @@ def as_onnx(graph: Graph) -> ModelProto:
 class _Export:
     """The nodes and constants so far."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, ends: Ends) -> None:
         self.nodes: list[NodeProto] = []
         self.constants: list[Any] = []
-        self._graph = graph
-        self._there = set(graph.inputs)  # names of values that are computed, in the graph's order of dimensions
-        self._images: dict[str, str] = {}  # those whose channels come first
+        self._graph, self._ends = graph, ends
+        self._plain: dict[str, str] = {}  # what values are called that are there in the graph's order of dimensions
+        self._images: dict[str, str] = {}  # and those whose channels come first
+        for name in graph.inputs:
+            end = self.end(name)
+            if end.order == _FROM_IMAGE:
+                self._images[name] = end.name
+            elif end.order == tuple(range(len(end.order))):
+                self._plain[name] = end.name
+            else:
+                turned = self.node("Transpose", [end.name], f"{name}/turned", f"{name}/turned", perm=end.order)
+                self._plain[name] = turned
+
+    def end(self, name: str) -> FileTensor:
+        """An input or output as the file is to have it."""
+        kind = self._graph.tensors[name].type
+        return self._ends.get(name) or FileTensor(name, kind, tuple(range(len(kind.shape))))
+
+    def result_of(self, name: str) -> FileTensor:
+        """An output as the file is to have it, once a node has written it."""
+        end = self.end(name)
+        if end.order == _FROM_IMAGE:
+            value, order = self.image(name), None
+        else:
+            value, order = self.plain(name), [int(place) for place in np.argsort(end.order)]
+        if order is not None and order != sorted(order):
+            self.node("Transpose", [value], end.name, f"{end.name}/turned", perm=order)
+        elif value != end.name:
+            self.node("Identity", [value], end.name, f"{end.name}/named")
+        return end
 
     def add(self, node: Node) -> None:
         """The nodes of an op."""
@@ -100,13 +140,14 @@ class _Export:
     def plain(self, name: str) -> str:
         """A value in the graph's order of dimensions."""
         tensor = self._graph.tensors[name]
-        if name not in self._there:
+        if name not in self._plain:
+            place = f"{name}/last" if self._images.get(name) == name else name
             if tensor.data is not None:
-                self.constant(name, tensor.data)
+                self.constant(place, tensor.data)
             else:
-                self.node("Transpose", [self._images[name]], name, f"{name}/last", perm=_FROM_IMAGE)
-            self._there.add(name)
-        return name
+                self.node("Transpose", [self._images[name]], place, f"{name}/last", perm=_FROM_IMAGE)
+            self._plain[name] = place
+        return self._plain[name]
 
     def image(self, name: str) -> str:
         """A value of four dimensions with channels first."""
@@ -126,7 +167,7 @@ class _Export:
         if image:
             self._images[output] = name
         else:
-            self._there.add(output)
+            self._plain[output] = output
         bounds: Bounds | None = getattr(node.op, "clamp", None)
         if bounds is None or (bounds.low, bounds.high) == (-LARGEST_FLOAT32, LARGEST_FLOAT32):
             self.node(code, inputs, name, node.op.name, **attributes)
@@ -194,14 +235,26 @@ def _mean(to: _Export, node: Node[ops.Mean]) -> None:
 
 def _by_elements(to: _Export, node: Node) -> None:
     op = node.op
-    known: str | None = type(op).__name__  # Add or Sub
-    if isinstance(op, ops.Map):
-        match = _FORMULA.fullmatch(op.formula)
-        known = _BINARY.get(match[1]) if match else _functions().get(op.formula)
-    if known is None:
-        raise QuantizeError(f"op '{op.name}' ({type(op).__name__}) has no quantised form from .tflite; {_CURE}")
     image = all(len(tensor.type.shape) == len(_TO_IMAGE) for tensor in node.inputs)
-    to.result(node, known, [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs], image=image)
+    names = [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs]
+    code = _functions().get(op.formula) if isinstance(op, ops.Map) else type(op).__name__  # Add or Sub
+    if code is not None:
+        to.result(node, code, names, image=image)
+        return
+    assert isinstance(op, ops.Map)
+    read = parse(op.formula)
+    values, made = dict(enumerate(names)), calls(read)
+    for call in made:
+        reads, held = [values[number] for number in call.reads], call.step
+        name = f"{op.name}/{call.number}"
+        if held is not None and held.name == "constant" and held.dtype is DType.FLOAT32:
+            values[call.number] = to.constant(name, np.array(held.number, np.float32))
+        elif call.name not in _CALLS or any(read.dtypes[n] not in (DType.FLOAT32, DType.BOOL) for n in call.reads):
+            raise QuantizeError(f"op '{op.name}' ({type(op).__name__}) has no quantised form from .tflite; {_CURE}")
+        elif call is made[-1]:
+            to.result(node, _CALLS[call.name], reads, image=image)
+        else:
+            values[call.number] = to.node(_CALLS[call.name], reads, name, name)
 
 
 def _softmax(to: _Export, node: Node[ops.Softmax]) -> None:
@@ -230,6 +283,10 @@ def _pad(to: _Export, node: Node[ops.Pad]) -> None:
     held = to.constant(f"{op.name}/pads", np.array((*op.before, *op.after), np.int64))
     value = to.constant(f"{op.name}/value", np.array(op.value, np.float32))
     to.result(node, "Pad", [to.plain(node.x.name), held, value], image=False)
+
+
+def _transpose(to: _Export, node: Node[ops.Transpose]) -> None:
+    to.result(node, "Transpose", [to.plain(node.x.name)], image=False, perm=list(node.op.perm))
 
 
 def _slice(to: _Export, node: Node[ops.Slice]) -> None:
@@ -261,4 +318,5 @@ _WRITERS = (
     _Writer((ops.Concat,), _concat),
     _Writer((ops.Pad,), _pad),
     _Writer((ops.Slice,), _slice),
+    _Writer((ops.Transpose,), _transpose),
 )

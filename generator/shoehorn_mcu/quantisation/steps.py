@@ -183,6 +183,18 @@ def quantize_model(
     )
 
 
+def quantized_simply(model: ModelProto, samples: Samples, say: Callable[[str], None] = lambda _: None) -> ModelProto:
+    """A float32 model in int8 with the ranges of the samples, without the corrections that `quantize_model` tries.
+
+    For comparisons of many networks, of which the best one is quantised with care. Raises QuantizeError.
+    """
+    require()
+    plain = _inferred(prepared(optimised(_inferred(model))))
+    kept = _Exceptions((), ())
+    found = of_joins(plain, ranges(plain, samples, Method.MINMAX, say), set())
+    return _quantised(plain, found, kept, Settings())
+
+
 def write(model: ModelProto, target: Path, source: Path | None = None) -> None:
     """Writes the model to a file, which must not be `source`; raises QuantizeError where that fails."""
     try:

@@ -1,0 +1,277 @@
+"""`gen slim`: a trained float32 network with fewer, cheaper ops for a board, retrained on the user's samples."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from shoehorn_mcu.cli.console import Finite, emit_json, err, grouped, out, output_options, print_table
+from shoehorn_mcu.cli.options import shape_option
+from shoehorn_mcu.cli.page import progress
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu.slim import run
+from shoehorn_mcu.slim.fault import SlimError
+from shoehorn_mcu.slim.goal import Minimized
+from shoehorn_mcu.slim.listing import Listing, listing
+from shoehorn_mcu.slim.reading import read
+from shoehorn_mcu.slim.recipe import read_recipe
+from shoehorn_mcu.slim.record import RECIPE, Compared, Record, Step
+from shoehorn_mcu.slim.run import Asked, Limits
+from shoehorn_mcu_host.validate.decoders import pixels
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+class _Group(Enum):
+    GOAL = "Goal"
+    TRAINING = "Training"
+    OUTPUT = "Output"
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(f"'{text}' is no time; write 90s, 30m or 2h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@grouped(_Group.GOAL, "--board", "board_id", metavar="BOARD", help="The board that decides what a move is worth.")
+@grouped(
+    _Group.GOAL,
+    "--minimize",
+    type=click.Choice([each.value for each in Minimized]),
+    help="What moves are to make less of. Default: instructions, or cycles where the core has a model of them.",
+)
+@grouped(
+    _Group.GOAL,
+    "--until",
+    metavar="GOAL",
+    help="Stop when it is reached: fits, instructions=-50%, sram=64k or flash=256k. Default: fits.",
+)
+@grouped(
+    _Group.GOAL,
+    "--drop",
+    type=Finite(0, 100),
+    metavar="POINTS",
+    help="Points of int8 accuracy that one step may lose on the validation samples. Default: 1.",
+)
+@grouped(
+    _Group.GOAL, "--list", "only_list", is_flag=True, help="List every move with its predicted gain; train nothing."
+)
+@grouped(
+    _Group.TRAINING,
+    "--data",
+    metavar="X.npz|FOLDER|FILE.py:FUNCTION",
+    help="Samples: arrays x and y, a folder of images per class, or what a function returns.",
+)
+@grouped(
+    _Group.TRAINING,
+    "--recipe",
+    "recipe_file",
+    type=click.Path(path_type=Path),
+    metavar="R.toml",
+    help="Goal, moves, epochs and rates, as docs/slim.md says.",
+)
+@grouped(
+    _Group.TRAINING,
+    "--expect",
+    type=Finite(0, 100),
+    metavar="PERCENT",
+    help="The accuracy that the original is known to have; the run is refused if it is much lower here.",
+)
+@grouped(
+    _Group.TRAINING,
+    "--control",
+    is_flag=True,
+    help="Also train the original on for as long, and the slim network from nothing, and compare.",
+)
+@grouped(
+    _Group.TRAINING, "--budget", callback=_seconds, metavar="TIME", help="Make no step after this time: 90s, 30m, 2h."
+)
+@grouped(
+    _Group.TRAINING, "--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="Threads of torch."
+)
+@grouped(_Group.TRAINING, "--device", default="cpu", show_default=True, help="Device of torch, such as cuda.")
+@grouped(
+    _Group.OUTPUT,
+    "-o",
+    "--out",
+    "target",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The folder to write. Default: ./<model>-slim.",
+)
+@grouped(
+    _Group.OUTPUT,
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Go on with the run in this folder.",
+)
+@shape_option
+@output_options
+def slim(
+    model: Path,
+    board_id: str | None,
+    minimize: str | None,
+    until: str | None,
+    drop: float | None,
+    only_list: bool,
+    data: str | None,
+    recipe_file: Path | None,
+    expect: float | None,
+    control: bool,
+    budget: float | None,
+    threads: int,
+    device: str,
+    target: Path | None,
+    resume: Path | None,
+    shapes: dict[str, tuple[int, ...]],
+    as_json: bool,
+) -> None:
+    """Makes a trained network smaller for a board: merges layers, retrains the rest, and quantises it.
+
+    MODEL is a float32 .onnx, .tflite, .pt2 or TorchScript file. Out comes a folder with slim.onnx, slim-int8.onnx,
+    slim.json and slim.html.
+    """
+    if target is not None and resume is not None:
+        raise click.UsageError("--out and --resume name two folders; give one of them.")
+    if resume is not None and recipe_file is None:
+        recipe_file = resume / RECIPE
+    given = {"board": board_id, "minimize": minimize, "until": until, "drop": drop}
+    changes = {"goal": {key: value for key, value in given.items() if value is not None}}
+    recipe = read_recipe(recipe_file, changes)
+    if not recipe.goal.board:
+        raise click.UsageError("Missing option '--board', or the key goal.board of the recipe.")
+    board = targets.board(recipe.goal.board)
+    if only_list:
+        with progress("pricing moves") as tell:
+            found = listing(read(model, shapes).graph, board, recipe, tell)
+        if as_json:
+            emit_json(found.json())
+        else:
+            _print_listing(found, board)
+        return
+    if data is None:
+        raise click.UsageError("Missing option '--data'; --list needs none.")
+    folder = resume or target or Path(f"{model.stem}-slim")
+    with _bar() as say, _until_interrupted() as stop:
+        on_step: Callable[[Step], None] = (lambda _: None) if as_json else _print_step
+        limits = Limits(budget, None, stop)
+        asked = Asked(control, expect, resume is not None, shapes, pixels, limits, on_step, say)
+        record = run.slim(model, data, recipe, folder, _learner(threads, device), asked).record
+    if as_json:
+        emit_json({"folder": str(folder), **json.loads(record.json())})
+    else:
+        _print_end(record, folder, board)
+
+
+def _print_listing(found: Listing, board: Board) -> None:
+    before = found.before
+    unit = "instructions" if before.cycles is None else "cycles"
+    rows = [
+        (each.moved.name, f"-{each.gain:.1f} %", f"{cost.time:,}", f"{cost.sram:,}", f"{cost.flash:,}")
+        for each in found.choices
+        if not each.refused and (cost := each.cost) is not None
+    ]
+    head = ("move", "gain", unit, "arena", "constants")
+    first = ("the network as it is", "", f"{before.time:,}", f"{before.sram:,}", f"{before.flash:,}")
+    print_table(head, [first, *rows], right=(1, 2, 3, 4))
+    reasons: dict[str, list[str]] = {}
+    for each in found.choices:
+        if each.refused:
+            reasons.setdefault(each.refused, []).append(each.moved.name)
+    for reason, names in reasons.items():
+        out.print(f"not tried, because it {reason}: {', '.join(names)}", soft_wrap=True)
+    share = 100 * before.weightless_share
+    out.print(f"{share:.1f} % of the predicted {unit} on {board.id} are in ops without weights", soft_wrap=True)
+
+
+def _learner(threads: int, device: str) -> Any:
+    """The learner that uses torch; SlimError where torch is not installed."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("torch", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise SlimError(
+            f"training needs {' and '.join(missing)}: pip install 'shoehorn-mcu[slim]' "
+            "(--extra-index-url https://download.pytorch.org/whl/cpu has a small torch); --list needs neither"
+        )
+    from shoehorn_mcu.learn import learner
+
+    return learner(threads, device)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, float], None]]:
+    """A bar on stderr with the time that is left of a training; none where stderr is not a terminal."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("slimming", total=1.0)
+        yield lambda text, share: bar.update(task, description=text, completed=share)
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[Callable[[], bool]]:
+    """A function that says whether Ctrl-C was pressed; a second one interrupts at once."""
+    pressed = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+        err.print("ending after this batch; the run can be resumed", soft_wrap=True)
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _print_step(step: Step) -> None:
+    for trial in step.trials:
+        word = "kept" if trial.kept else f"undone: it {trial.why}"
+        figures = (
+            f"int8 {trial.before:.1f} -> {trial.int8:.1f} %, float32 {trial.untrained:.1f} -> {trial.float32:.1f} %"
+        )
+        cost = f"{trial.cost.time:,}, arena {trial.cost.sram:,}" if trial.kept else ""
+        out.print(f"step {step.number}: {trial.name}: {word}; {figures} {cost}".rstrip(), soft_wrap=True)
+
+
+def _print_end(record: Record, folder: Path, board: Board) -> None:
+    rows = [(each.name, f"{each.percent:.1f} %", str(each.samples), _against(each)) for each in record.test]
+    print_table(("network", "right", "test samples", "against the original"), rows, right=(1, 2))
+    final = record.final.cost if record.final else record.original
+    before = record.original
+    unit = "instructions" if before.cycles is None else "cycles"
+    out.print(
+        f"{board.id}: {before.time:,} -> {final.time:,} {unit} ({before.time / max(1, final.time):.2f} times as fast), "
+        f"arena {before.sram:,} -> {final.sram:,}, constants {before.flash:,} -> {final.flash:,} bytes",
+        soft_wrap=True,
+    )
+    after = f"gen plan {folder / 'slim-int8.onnx'} --board {board.id}"
+    out.print(f"ended because {record.ended}; wrote {folder}; next: {after}", soft_wrap=True)
+
+
+def _against(each: Compared) -> str:
+    if not each.lost and not each.won:
+        return ""
+    return f"{each.points:+.1f} ± {each.interval:.1f} points ({each.lost} lost, {each.won} won)"

@@ -1,0 +1,159 @@
+"""Layers with trained constants in PyTorch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch.nn import functional
+from typing_extensions import TypeIs
+
+from shoehorn_mcu.ir import Node, is_a
+from shoehorn_mcu.learn.functions import as_image, framed, from_image
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d
+from shoehorn_mcu.slim.layers import Reals, data
+
+
+class Held(NamedTuple):
+    """Weights and bias as the graph has them."""
+
+    weights: Reals
+    bias: Reals
+
+
+class Layer(torch.nn.Module):  # type: ignore[misc]
+    """A layer: `weight` in PyTorch's order, and a bias.
+
+    Layers that read one constant have one parameter for it.
+    """
+
+    def __init__(self, weight: torch.nn.Parameter, bias: torch.nn.Parameter | None) -> None:
+        super().__init__()
+        self.weight, self.bias = weight, bias
+
+    def held(self) -> Held:
+        """The constants as they are now."""
+        raise NotImplementedError
+
+
+class Linear(Layer):
+    """A dense layer."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.linear(x, self.weight, self.bias)
+
+    def held(self) -> Held:
+        return Held(_array(self.weight), _array(self.bias))
+
+
+class Convolution(Layer):
+    """A convolution with a bias."""
+
+    def __init__(
+        self, node: Node[Conv2d | DepthwiseConv2d], weight: torch.nn.Parameter, bias: torch.nn.Parameter | None
+    ) -> None:
+        super().__init__(weight, bias)
+        op, pad = node.op, node.op.padding
+        self.images = node.x.type.shape[0]
+        self._depthwise = isinstance(op, DepthwiseConv2d)
+        self._frame = None if (pad.top, pad.left) == (pad.bottom, pad.right) else pad
+        self._shared = {
+            "stride": op.stride,
+            "dilation": op.dilation,
+            "padding": (pad.top, pad.left) if self._frame is None else 0,
+            "groups": node.x.type.shape[3] // weight.shape[1],
+        }
+
+    def sums(self, x: torch.Tensor) -> torch.Tensor:
+        """The sums, and the bias if there is one, as [images, C, H, W]."""
+        image = as_image(x)
+        framed_image = image if self._frame is None else framed(image, self._frame)
+        return functional.conv2d(framed_image, self.weight, self.bias, **self._shared)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return from_image(self.sums(x), self.images)
+
+    def held(self) -> Held:
+        return self._ordered(self.weight, self.bias)
+
+    def _ordered(self, weight: torch.Tensor, bias: torch.Tensor) -> Held:
+        return Held(_array(weight.permute((1, 2, 3, 0) if self._depthwise else (0, 2, 3, 1))), _array(bias))
+
+
+class Normalised(Convolution):
+    """A convolution with a batch normalisation behind it.
+
+    A file whose exporter has folded the batch normalisations has none left, and without them a network trains badly.
+    So each convolution gets one that, as long as it is not trained, gives in evaluation what the graph computes: its
+    mean and variance are those of the convolution's sums over samples (`settle`), its factor and offset undo them. The
+    weights are scaled to the variance of He et al. (2015), 2 / fan-in, and the factor undoes that as well, so that a
+    rate means the same for every file. `held` folds all of it into weights and bias again.
+    """
+
+    def __init__(
+        self, node: Node[Conv2d | DepthwiseConv2d], weight: torch.nn.Parameter, bias: torch.nn.Parameter
+    ) -> None:
+        super().__init__(node, weight, None)
+        self.norm = torch.nn.BatchNorm2d(len(weight))
+        with torch.no_grad():
+            size, fan_in = weight.square().mean().sqrt(), weight[0].numel()
+            scale = size * (fan_in / 2) ** 0.5 if size > 0 else torch.ones(())
+            weight /= scale
+            self.norm.weight.copy_(scale * (1 + self.norm.eps) ** 0.5)
+            self.norm.bias.copy_(bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return from_image(self.norm(self.sums(x)), self.images)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def settle(self, mean: torch.Tensor, variance: torch.Tensor) -> None:
+        """Gives the batch normalisation these statistics of the sums, in float64, and keeps what the layer computes."""
+        norm, (factor, offset) = self.norm, self._folded()
+        norm.running_mean.copy_(mean)
+        norm.running_var.copy_(variance)
+        norm.weight.copy_(factor * (norm.running_var.double() + norm.eps).sqrt())
+        norm.bias.copy_(offset + factor * norm.running_mean.double())
+
+    def _folded(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the normalisation multiplies the sums by and adds to them, in float64."""
+        norm = self.norm
+        factor = norm.weight.double() / (norm.running_var.double() + norm.eps).sqrt()
+        return factor, norm.bias.double() - factor * norm.running_mean.double()
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def held(self) -> Held:
+        factor, offset = self._folded()
+        return self._ordered(self.weight.double() * factor[:, None, None, None], offset)
+
+
+Trainable: TypeAlias = Conv2d | DepthwiseConv2d | Dense
+"""The ops whose weights and bias are trained."""
+
+
+def is_trained(node: Node) -> TypeIs[Node[Trainable]]:
+    """Whether the node is a layer with weights and bias, which are constants in float32."""
+    return isinstance(node.op, Trainable)
+
+
+def parameters(node: Node[Trainable]) -> tuple[torch.nn.Parameter, torch.nn.Parameter]:
+    """The constants of a layer in PyTorch's order of dimensions."""
+    weights, bias = torch.from_numpy(data(node.weights)), torch.from_numpy(data(node.bias).copy())
+    if isinstance(node.op, Dense):
+        return torch.nn.Parameter(weights.clone()), torch.nn.Parameter(bias)
+    order = (3, 0, 1, 2) if isinstance(node.op, DepthwiseConv2d) else (0, 3, 1, 2)
+    image = weights.permute(order).clone(memory_format=torch.contiguous_format)
+    return torch.nn.Parameter(image.contiguous(memory_format=torch.channels_last)), torch.nn.Parameter(bias)
+
+
+def layer(node: Node[Trainable], weight: torch.nn.Parameter, bias: torch.nn.Parameter, alone: bool) -> Layer:
+    """The layer of a node; `alone`: no other layer has these parameters."""
+    if is_a(node, Dense):
+        return Linear(weight, bias)
+    assert is_a(node, Conv2d) or is_a(node, DepthwiseConv2d)
+    return Normalised(node, weight, bias) if alone else Convolution(node, weight, bias)
+
+
+def _array(values: torch.Tensor) -> Reals:
+    made: Reals = np.ascontiguousarray(values.detach().cpu().double().numpy().astype(np.float32))
+    return made

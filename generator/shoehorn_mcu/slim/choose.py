@@ -1,0 +1,110 @@
+"""Which move comes next: every move priced by the planner, the best ones weighed by the harm that they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu.planner import DoesNotFit
+from shoehorn_mcu.slim.goal import Minimized
+from shoehorn_mcu.slim.learner import Learner, Samples
+from shoehorn_mcu.slim.moved import Moved
+from shoehorn_mcu.slim.moves import moves
+from shoehorn_mcu.slim.price import Price, price
+from shoehorn_mcu.slim.recipe import Recipe
+from shoehorn_mcu.slim.record import Candidate, Cost
+from shoehorn_mcu.slim.sites import label
+
+LOOKED_AT = 300  # training samples that show how much harm a move does
+_LEAST_HARM = 1e-3  # of the outputs' spread: what a first guess is at least taken to do
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A move, with what it costs and gains."""
+
+    moved: Moved
+    cost: Cost | None
+    gain: float  # percent
+    refused: str = ""
+    harm: float | None = None
+
+    @property
+    def candidate(self) -> Candidate:
+        """The choice without its graph."""
+        return Candidate(self.moved.name, self.cost, round(self.gain, 3), self.refused, self.harm)
+
+
+def choices(
+    graph: Graph, board: Board, recipe: Recipe, before: Price, say: Callable[[str], None] = lambda _: None
+) -> list[Choice]:
+    """Every move that the recipe allows, those that gain most first, those that are not tried last with the reason."""
+    found = []
+    for moved in moves(graph, recipe.moves.use, recipe.moves.reduce):
+        say(f"pricing {moved.name}")
+        found.append(_priced(graph, moved, board, recipe, before))
+    return sorted(found, key=lambda each: (bool(each.refused), -each.gain))
+
+
+def _priced(graph: Graph, moved: Moved, board: Board, recipe: Recipe, before: Price) -> Choice:
+    touched = {*moved.gone, *(born.layer for born in moved.born)}
+    names = [{node.op.name, label(node), node.output.name} for node in graph.nodes() if node.op.name in touched]
+    kept = [keep for keep in recipe.moves.keep if any(name.startswith(keep) for each in names for name in each)]
+    if kept:
+        return Choice(moved, None, 0.0, f"changes '{kept[0]}', which the recipe keeps")
+    try:
+        after = price(moved.graph, board)
+    except DoesNotFit:
+        return Choice(moved, None, 0.0, f"does not fit {board.id}")
+    what = recipe.goal.minimize
+    gain = 100 * (1 - after.of(what) / max(1, before.of(what)))
+    refused = "" if gain > 0 else f"gains nothing on {board.id}"
+    return Choice(moved, Cost.of(after), gain, refused)
+
+
+def ordered(
+    graph: Graph,
+    found: Sequence[Choice],
+    learner: Learner,
+    samples: Samples,
+    recipe: Recipe,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Choice]:
+    """The choices in the order in which they are tried: the largest gain per harm first, then those of unknown harm.
+
+    The harm is the distance of the outputs right after the first guess from those before, over the outputs' spread;
+    it takes no training. Those that are refused come last.
+    """
+    some = Samples(samples.x[:LOOKED_AT], None)
+    open_ones = [each for each in found if not each.refused]
+    wanted = learner.outputs(graph, some).reshape(len(some), -1).astype(np.float64)
+    spread = max(float(np.linalg.norm(wanted - wanted.mean(axis=0))), 1e-12)
+    weighed = []
+    for each in open_ones[: recipe.moves.first]:
+        say(f"weighing {each.moved.name}")
+        begun = learner.begin(graph, each.moved, samples, recipe.steps.first, recipe.data.seed)
+        got = learner.outputs(begun, some).reshape(len(some), -1)
+        weighed.append(replace(each, harm=round(float(np.linalg.norm(got - wanted)) / spread, 4)))
+    weighed.sort(key=lambda each: -each.gain / max(each.harm or 0.0, _LEAST_HARM))
+    return [*weighed, *open_ones[recipe.moves.first :], *(each for each in found if each.refused)]
+
+
+def greedy(graph: Graph, board: Board, recipe: Recipe, most: int) -> Iterator[tuple[Choice, Price]]:
+    """The moves that the planner's prices alone would make, one behind the other; nothing is trained."""
+    now = price(graph, board)
+    for _ in range(most):
+        found = [each for each in choices(graph, board, recipe, now) if not each.refused]
+        if not found:
+            return
+        graph = found[0].moved.graph
+        now = price(graph, board)
+        yield found[0], now
+
+
+def figure(cost: Cost, what: Minimized) -> int:
+    """The figure of a cost that is to become less."""
+    return {Minimized.INSTRUCTIONS: cost.time, Minimized.SRAM: cost.sram, Minimized.FLASH: cost.flash}[what]

@@ -1,0 +1,77 @@
+"""How many samples a network has right, in float32 and in int8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu import quantisation
+from shoehorn_mcu.ir import Bools, Ends, FileTensor, Graph
+from shoehorn_mcu.quantisation.exported import as_onnx
+from shoehorn_mcu.quantisation.runtime import Runner
+from shoehorn_mcu.slim.learner import Learner, Samples
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+CALIBRATED = 256  # training samples that find the ranges of activations
+
+
+@dataclass
+class Judge:
+    """Compares answers with the classes, or without classes with the answers of the original."""
+
+    learner: Learner
+    ends: Ends
+    train: Samples
+    original: Graph
+    say: Callable[[str], None] = lambda _: None
+    _wanted: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+
+    def wanted(self, part: Samples) -> NDArray[np.int64]:
+        """The right answers."""
+        if part.y is not None:
+            return part.y
+        if id(part) not in self._wanted:
+            self._wanted[id(part)] = _answers(self.learner.outputs(self.original, part))
+        return self._wanted[id(part)]
+
+    def in_float(self, graph: Graph, part: Samples) -> Bools:
+        """Which samples are right in float32."""
+        return np.equal(_answers(self.learner.outputs(graph, part)), self.wanted(part))
+
+    def in_int8(self, graph: Graph, part: Samples) -> Bools:
+        """Which samples are right in int8, quantised with some training samples."""
+        return self.of_model(self.quantised(graph), graph, part)
+
+    def of_model(self, model: ModelProto, graph: Graph, part: Samples) -> Bools:
+        """Which samples a quantised model has right."""
+        run = Runner(model)
+        found = [values[run.names[0]].argmax() for values in run.over(self._as_in_file(graph, part))]
+        return np.equal(np.array(found, np.int64), self.wanted(part))
+
+    def quantised(self, graph: Graph) -> ModelProto:
+        """The network in int8."""
+        some = Samples(self.train.x[:CALIBRATED], None)
+        return quantisation.quantized_simply(self.model(graph), self._as_in_file(graph, some), self.say)
+
+    def model(self, graph: Graph) -> ModelProto:
+        """The network in float32, with inputs and outputs as in the file of the original."""
+        return as_onnx(graph, self.ends)
+
+    def _as_in_file(self, graph: Graph, part: Samples) -> quantisation.Samples:
+        (name,) = graph.inputs
+        kind = graph.tensors[name].type
+        end = self.ends.get(name) or FileTensor(name, kind, tuple(range(len(kind.shape))))
+        batched = part.x.reshape(len(part), *kind.shape)
+        turned = batched.transpose(0, *(1 + int(place) for place in np.argsort(end.order)))
+        return quantisation.Samples({end.name: np.ascontiguousarray(turned)})
+
+
+def _answers(outputs: NDArray[np.float32]) -> NDArray[np.int64]:
+    answers: NDArray[np.int64] = outputs.reshape(len(outputs), -1).argmax(axis=1)
+    return answers

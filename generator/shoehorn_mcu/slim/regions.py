@@ -1,0 +1,83 @@
+"""Parts of a graph with one tensor in and one tensor out, which a single layer could stand for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from shoehorn_mcu.ir import Graph, Node
+from shoehorn_mcu.ir.edit import readers
+from shoehorn_mcu.ops import AveragePool2d, MaxPool2d
+from shoehorn_mcu.ops.pool import Pool2d
+
+
+@dataclass(frozen=True)
+class Region:
+    """Ops between two tensors: `entry` is all that they read beside constants, and others read only `exit` of them."""
+
+    entry: str
+    exit: str
+    nodes: tuple[Node, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its ops, in their order."""
+        return tuple(node.op.name for node in self.nodes)
+
+
+def regions(graph: Graph, entry: str, admits: Callable[[Node], bool]) -> Iterator[Region]:
+    """The regions that begin at a tensor and have only ops that are admitted, the smallest first."""
+    waiting = Counter({name: len(ops) for name, ops in readers(graph).items()})
+    waiting.update(graph.results)
+    live, inside = {entry}, list[Node]()
+    for node in graph.nodes():
+        reads = {tensor.name for tensor in node.inputs if tensor.data is None}
+        if not reads & live:
+            continue
+        if not reads <= live or not admits(node):
+            return
+        inside.append(node)
+        for tensor in node.inputs:
+            if tensor.data is None:
+                waiting[tensor.name] -= 1
+        live = {name for name in live if waiting[name]} | {node.output.name}
+        if len(live) == 1:
+            yield Region(entry, node.output.name, tuple(inside))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the pixels of a region's result lie on its entry: pixel i stands over `first + i * stride`.
+
+    `window` is the number of entry pixels along an axis that a result's pixel depends on. All are (down, across).
+    """
+
+    stride: tuple[int, int] = (1, 1)
+    first: tuple[float, float] = (0.0, 0.0)
+    window: tuple[int, int] = (1, 1)
+
+
+def grid(region: Region) -> Grid:
+    """The pools of a region in a row, as one window; other ops are taken to keep pixels where they are."""
+    found = {region.entry: Grid()}
+    for node in region.nodes:
+        before = max((found[t.name] for t in node.inputs if t.name in found), key=lambda each: each.stride)
+        op = node.op
+        if isinstance(op, MaxPool2d | AveragePool2d):
+            before = _behind(before, op)
+        found[node.output.name] = before
+    return found[region.exit]
+
+
+def _behind(before: Grid, pool: Pool2d) -> Grid:
+    """The grid of a pool's result, from that of its operand."""
+    (down, across), (high, wide) = before.stride, pool.kernel
+    return Grid(
+        (down * pool.stride[0], across * pool.stride[1]),
+        (
+            before.first[0] + ((high - 1) / 2 - pool.padding.top) * down,
+            before.first[1] + ((wide - 1) / 2 - pool.padding.left) * across,
+        ),
+        (before.window[0] + (high - 1) * down, before.window[1] + (wide - 1) * across),
+    )

@@ -1,0 +1,153 @@
+"""The command `gen slim`: the list, usage, and a whole run on scikit-learn's digits where torch is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests import slim_nets
+from tests.conftest import Gen
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("slim") / "net.onnx"
+    onnx.save(slim_nets.tiny(), path)
+    return path
+
+
+def test_the_list_has_every_move_with_its_gain_and_trains_nothing(gen: Gen, network: Path) -> None:
+    result = gen("slim", network, "--board", "mps2-an386", "--list")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[1].startswith("the network as it is")
+    assert any(line.startswith("streamline conv1 + norm1 + pool1") and "-" in line for line in lines)
+    assert "ops without weights" in lines[-1]
+    told = json.loads(gen("slim", network, "--board", "mps2-an386", "--list", "--json").stdout)
+    gains = [each["gain"] for each in told["moves"] if not each["refused"]]
+    assert gains == sorted(gains, reverse=True) and min(gains) > 0
+    assert 0 < told["network"]["weightless_share"] < 1
+
+
+def test_another_board_has_other_prices(gen: Gen, network: Path) -> None:
+    lists = [
+        json.loads(gen("slim", network, "--board", board, "--list", "--json").stdout)["moves"]
+        for board in ("mps2-an386", "mps3-an547")
+    ]
+    gains = [{each["name"]: each["gain"] for each in moves} for moves in lists]
+    assert gains[0].keys() == gains[1].keys() and gains[0] != gains[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--board"),
+        (("--board", "mps2-an386"), "--data"),
+        (("--board", "mps2-an386", "--data", "x.npz", "--budget", "soon"), "90s, 30m or 2h"),
+        (("--board", "mps2-an386", "--data", "x.npz", "--out", "a", "--resume", "b"), "--out and --resume"),
+    ],
+)
+def test_wrong_usage_is_named(gen: Gen, network: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = gen("slim", network, *arguments)
+    assert result.exit_code == 2 and said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--board", "no-such-board"), "no-such-board"),
+        (("--board", "mps2-an386", "--until", "tiny"), "is no goal"),
+        (("--board", "mps2-an386", "--recipe", "missing.toml"), "missing.toml: cannot be read"),
+        (("--board", "mps2-an386", "--resume", "missing"), "recipe.toml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_slimmed_is_refused_in_one_line(
+    gen: Gen, network: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    result = gen("slim", network, *arguments, "--list")
+    assert result.exit_code == 1 and said in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_without_torch_the_command_says_what_to_install(
+    gen: Gen, network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else object())
+    result = gen("slim", network, "--board", "mps2-an386", "--data", "x.npz")
+    assert result.exit_code == 1
+    assert "pip install 'shoehorn-mcu[slim]'" in result.stderr and "Traceback" not in result.stderr
+
+
+RECIPE = """
+[goal]
+board = "mps2-an386"
+until = "instructions=-60%"
+drop = 8.0
+[moves]
+first = 3
+[steps]
+epochs = 1
+[last]
+epochs = 3
+[control]
+original_epochs = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network that was trained on digits, the digits and a recipe."""
+    pytest.importorskip("torch", reason="needs the extra shoehorn-mcu[slim]")
+    digits = pytest.importorskip("sklearn.datasets").load_digits()
+    from shoehorn_mcu.importers.onnx.importer import import_model
+    from shoehorn_mcu.learn import learner
+    from shoehorn_mcu.quantisation.exported import as_onnx
+    from shoehorn_mcu.slim.learner import Samples, Schedule, Watch
+    from shoehorn_mcu.slim.reading import exact
+
+    folder = tmp_path_factory.mktemp("digits")
+    x = (digits.images[..., None] / 16).astype(np.float32)
+    found = import_model(slim_nets.tiny(), "net")
+    samples = Samples(x[:1400], digits.target[:1400].astype(np.int64))
+    made = learner().train(exact(found.graph), (), None, samples, Samples(x[1400:], None), Schedule(6, 4e-3), Watch())
+    onnx.save(as_onnx(made.graph, found.ends), folder / "net.onnx")
+    np.savez(folder / "digits.npz", x=x, y=digits.target)
+    (folder / "recipe.toml").write_text(RECIPE)
+    return folder
+
+
+def test_a_network_is_slimmed_and_becomes_a_firmware(gen: Gen, trained: Path) -> None:
+    out = trained / "slim"
+    command = ("slim", trained / "net.onnx", "--data", trained / "digits.npz", "--recipe", trained / "recipe.toml")
+    result = gen(*command, "--control", "--out", out)
+    assert result.exit_code == 0, result.output
+    record = json.loads((out / "slim.json").read_text())
+    kept = [trial for step in record["steps"] for trial in step["trials"] if trial["kept"]]
+    assert len(kept) >= 2 and record["final"]["cost"]["cycles"] < 0.6 * record["original"]["cycles"]
+    rows = {row["name"]: row for row in record["test"]}
+    assert rows["slim, int8"]["percent"] > 85
+    assert {"original, trained on, int8", "slim network, from nothing, int8"} <= rows.keys()
+    assert "streamline" in (out / "slim.html").read_text()
+    again = gen(*command, "--out", out)
+    assert again.exit_code == 1 and "--resume" in again.stderr
+    assert gen(*command[:4], "--resume", out, "--control").exit_code == 0
+    made = gen("plan", out / "slim-int8.onnx", "--board", "mps2-an386", "--sram", "fit", "--json")
+    plan = json.loads(made.stdout)["plan"]
+    assert plan["predicted_cycles"] == pytest.approx(record["final"]["cost"]["cycles"], rel=0.03)
+
+
+def test_a_loop_of_the_users_own_trains(trained: Path, tmp_path: Path) -> None:
+    from shoehorn_mcu.api import slim
+
+    seen = []
+    made = slim(
+        trained / "net.onnx",
+        str(trained / "digits.npz"),
+        tmp_path / "slim",
+        trained / "recipe.toml",
+        retrain=lambda module, schedule: seen.append(schedule.epochs),
+    )
+    assert made.record.steps and {1, 3} <= {*seen}

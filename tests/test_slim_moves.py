@@ -1,0 +1,239 @@
+"""Moves of `gen slim`: what they make of a graph, what stands for what, and what it is predicted to cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto
+
+from shoehorn_mcu.importers.onnx.importer import import_model
+from shoehorn_mcu.ir import Array, Graph, verify
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.ops import Concat, Conv2d, DepthwiseConv2d, MaxPool2d
+from shoehorn_mcu.quantisation import Samples, quantized_simply
+from shoehorn_mcu.quantisation.exported import as_onnx
+from shoehorn_mcu.slim.made_up import as_int8
+from shoehorn_mcu.slim.moved import Moved
+from shoehorn_mcu.slim.moves import KINDS, moves
+from shoehorn_mcu.slim.price import price, priced
+from shoehorn_mcu.slim.reading import exact
+from tests import slim_nets
+from tests.slim_nets import Net
+
+ALL = [kind.name for kind in KINDS]
+NETS: dict[str, Callable[[], ModelProto]] = {
+    "googlenet": lambda: slim_nets.googlenet(28, 1),
+    "mobilenet": lambda: slim_nets.mobilenet(28, 1),
+    "digits": slim_nets.digits,
+    "tiny": slim_nets.tiny,
+}
+
+
+@cache
+def graph_of(name: str) -> Graph:
+    return read(NETS[name]())
+
+
+def read(model: ModelProto) -> Graph:
+    return exact(import_model(model, "net").graph)
+
+
+def values(graph: Graph, x: Array) -> dict[str, Array]:
+    """Every tensor of the graph, by the ops' references."""
+    found = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
+    found[graph.inputs[0]] = x
+    for node in graph.nodes():
+        found[node.op.output] = node.op.reference([found[name] for name in node.op.inputs], node.sig)
+    return found
+
+
+def picture(graph: Graph, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(graph.tensors[graph.inputs[0]].type.shape).astype(np.float32)
+
+
+def check(old: Graph, moved: Moved) -> None:
+    """The laws of every move."""
+    new = verify(moved.graph)
+    assert (new.inputs, new.outputs) == (old.inputs, old.outputs)
+    assert [new.tensors[n].type for n in new.results] == [old.tensors[n].type for n in old.results]
+    names = {op.name for op in new.ops}
+    assert moved.born and not names & {*moved.gone}
+    before, after = {op.name: op for op in old.ops}, {node.op.name: node for node in new.nodes()}
+    for born in moved.born:
+        node = after[born.layer]
+        shape = node.output.type.shape
+        assert sum(part.channels for part in born.parts) == shape[-1]
+        for part in born.parts:
+            assert {*part.free} <= before.keys()
+            if part.old is not None:
+                stood = old.tensors[part.old].type.shape
+                assert stood[:3] == shape[:3] and part.first + part.channels <= stood[3]
+                assert not part.free or before[part.free[-1]].output == part.old
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_moves_keep_the_ends_and_say_what_stands_for_what(name: str) -> None:
+    graph = graph_of(name)
+    found = list(moves(graph, ALL, 0.5))
+    for moved in found:
+        check(graph, moved)
+    assert len({moved.name for moved in found}) == len(found)
+
+
+def test_every_kind_of_move_is_found() -> None:
+    kinds = {moved.kind for name in NETS for moved in moves(graph_of(name), ALL, 0.5)}
+    assert kinds == {*ALL}
+
+
+def test_moves_follow_one_another_until_none_is_left() -> None:
+    graph = graph_of("tiny")
+    for _ in range(40):
+        found = list(moves(graph, ["streamline", "branch", "unpool", "shrink"], 0.5))
+        if not found:
+            break
+        check(graph, found[0])
+        graph = found[0].graph
+    assert not found
+    assert not any(isinstance(op, MaxPool2d | DepthwiseConv2d) for op in graph.ops)
+
+
+def test_a_streamlined_layer_reads_its_pixels_where_the_pool_did() -> None:
+    net = Net(9, 2)
+    graph = read(net.model(net.max_pool("pool", net.conv("conv", "image", 4, 3), 1, 2), 3))
+    moved = next(moves(graph, ["streamline"], 0.5))
+    x = picture(graph)
+    assert np.array_equal(values(graph, x)["logits"], values(moved.graph, x)["logits"])
+
+
+@pytest.mark.parametrize("side", [7, 8, 9, 12])
+def test_a_local_response_normalisation_and_pools_go_into_the_convolution(side: int) -> None:
+    net = Net(side, 2)
+    x = net.lrn("norm", net.conv("conv", "image", 8, 3))
+    graph = read(net.model(net.max_pool("two", net.max_pool("one", x, 3, 2), 2, 2), 3))
+    first, larger = moves(graph, ["streamline"], 0.5)
+    for moved, window in ((first, 3), (larger, 7)):
+        (conv,) = [node for node in moved.graph.nodes() if isinstance(node.op, Conv2d)]
+        assert conv.op.stride == (4, 4) and conv.weights.type.shape[1:3] == (window, window)
+        assert {type(op).__name__ for op in moved.graph.ops} <= {"Conv2d", "Mean", "Reshape", "Dense"}
+
+
+def test_a_strided_pool_behind_a_concatenation_goes_into_each_branch() -> None:
+    moved = next(m for m in moves(graph_of("googlenet"), ["streamline"], 0.5) if "pool3" in m.site)
+    strides = {op.name: op.stride for op in moved.graph.ops if isinstance(op, Conv2d)}
+    assert [strides[born.layer] for born in moved.born] == [(2, 2)] * 4
+
+
+def test_a_branch_keeps_the_order_and_the_values_of_the_other_channels() -> None:
+    graph = graph_of("tiny")
+    join = next(op for op in graph.ops if isinstance(op, Concat))
+    x = picture(graph)
+    before = values(graph, x)[join.output]
+    seen = 0
+    for moved in moves(graph, ["branch"], 0.5):
+        (born,) = moved.born
+        after = values(moved.graph, x)[join.output]
+        widths = [graph.tensors[name].type.shape[3] for name in join.inputs]
+        new = [part for part in born.parts if part.old is not None]
+        gone = join.inputs.index(new[0].old or "")
+        kept = np.ones(sum(widths), bool)
+        kept[sum(widths[:gone]) : sum(widths[: gone + 1])] = False
+        assert np.array_equal(before[..., kept], after[..., kept])
+        seen += 1
+    assert seen
+
+
+def test_a_decomposition_with_all_ranks_computes_the_same() -> None:
+    net = Net(8, 16)
+    graph = read(net.model(net.conv("conv", "image", 16, 3), 4))
+    moved = next(moves(graph, ["tucker"], 0.999999))
+    assert len(moved.graph.ops) == len(graph.ops) + 2
+    whole = next(moves(graph, ["tucker"], 1.0))
+    x = picture(graph)
+    assert np.allclose(values(graph, x)["logits"], values(whole.graph, x)["logits"], atol=1e-4)
+
+
+def test_a_reducer_keeps_the_channels_that_are_listened_to() -> None:
+    graph = graph_of("tiny")
+    larger = next(
+        node
+        for node in graph.nodes()
+        if isinstance(node.op, Conv2d) and "3x3" in node.output.name and node.x.type.shape[3] == 8
+    )
+    silent = np.array(larger.weights.data)
+    silent[..., ::2] = 0
+    tensors = {**graph.tensors, larger.weights.name: replace(larger.weights, data=silent)}
+    graph = replace(graph, tensors=tensors)
+    moved = next(m for m in moves(graph, ["reduce"], 0.5) if any(b.layer == larger.op.name for b in m.born))
+    x = picture(graph)
+    assert np.allclose(values(graph, x)["logits"], values(moved.graph, x)["logits"], atol=1e-5)
+
+
+def test_a_skip_connection_goes_into_the_middle_of_the_window() -> None:
+    graph = graph_of("digits")
+    moved = next(m for m in moves(graph, ["shrink"], 0.5) if m.site.endswith("b1/add"))
+    conv = next(node for node in moved.graph.nodes() if node.op.name == moved.born[0].layer)
+    quiet = np.zeros(conv.weights.type.shape, np.float32)
+    quiet[np.arange(8), 1, 1, np.arange(8)] = 1
+    assert conv.weights.data is not None
+    assert conv.weights.data[np.arange(8), 1, 1, np.arange(8)].mean() > 0.5
+    tensors = {**moved.graph.tensors, conv.weights.name: replace(conv.weights, data=quiet)}
+    found = values(replace(moved.graph, tensors=tensors), picture(graph))
+    assert np.array_equal(found[conv.output.name], found[conv.x.name])
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_moves_of_random_networks_keep_the_laws(data: st.DataObject) -> None:
+    net = Net(data.draw(st.integers(6, 13)), data.draw(st.integers(1, 3)), seed=data.draw(st.integers(0, 99)))
+    x = net.conv("first", "image", data.draw(st.sampled_from([4, 8])), 3)
+    for place in range(data.draw(st.integers(1, 4))):
+        channels, side = net.shapes[x]
+        layers = ["conv", "depthwise", "bottleneck", "lrn"] + ["pool", "inception"] * (side > 3)
+        kind = data.draw(st.sampled_from(layers))
+        name = f"layer{place}"
+        if kind == "conv":
+            size, stride = data.draw(st.sampled_from([1, 3, 5])), data.draw(st.sampled_from([1, 2]))
+            x = net.conv(name, x, data.draw(st.sampled_from([4, 8, 16])), size, stride, relu=data.draw(st.booleans()))
+        elif kind == "depthwise":
+            x = net.conv(name, x, channels, 3, data.draw(st.sampled_from([1, 2])), depthwise=True)
+        elif kind == "bottleneck":
+            x = net.bottleneck(
+                name, x, 2 * channels, data.draw(st.sampled_from([channels, 8])), data.draw(st.sampled_from([1, 2]))
+            )
+        elif kind == "lrn":
+            x = net.lrn(name, x)
+        elif kind == "pool":
+            x = net.max_pool(name, x, data.draw(st.sampled_from([2, 3])), data.draw(st.sampled_from([1, 2])))
+        else:
+            x = net.inception(name, x, (4, 8, 8, 4, 4, 4))
+    graph = read(net.model(x, 3))
+    for moved in moves(graph, ALL, 0.5):
+        check(graph, moved)
+        assert np.isfinite(values(moved.graph, picture(graph))["logits"]).all()
+
+
+@pytest.mark.parametrize("board", ["mps2-an386", "mps3-an547"])
+@pytest.mark.parametrize("name", ["digits", "tiny"])
+def test_made_up_weights_cost_what_real_ones_do(name: str, board: str) -> None:
+    pytest.importorskip("onnxruntime")
+    graph, target = graph_of(name), targets.board(board)
+    graph = next(moves(graph, ["streamline"], 0.5)).graph if name == "tiny" else graph
+    (end,) = graph.inputs
+    x = np.random.default_rng(1).standard_normal((16, *graph.tensors[end].type.shape)).astype(np.float32)
+    real = import_model(quantized_simply(as_onnx(graph), Samples({end: x})), "real").graph
+    made_up, wanted = price(graph, target), priced(real, target)
+    assert made_up.time == pytest.approx(wanted.time, rel=0.03)
+    assert made_up.macs == wanted.macs
+
+
+def test_made_up_networks_keep_ops_without_an_int8_form_in_float32() -> None:
+    made = as_int8(graph_of("tiny"))
+    assert {op.name for op in graph_of("tiny").ops} <= {op.name for op in made.ops}
+    kinds = [type(op).__name__ for op in made.ops]
+    assert "Map" in kinds and 1 <= kinds.count("Quantize") <= 2

@@ -1,0 +1,286 @@
+"""The road of a slimming, with a learner that changes no weights, or spoils them where a test says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.importers.onnx.importer import import_model
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.quantisation.exported import as_onnx
+from shoehorn_mcu.slim import choose, run
+from shoehorn_mcu.slim.data import Data
+from shoehorn_mcu.slim.fault import SlimError
+from shoehorn_mcu.slim.judge import Judge
+from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
+from shoehorn_mcu.slim.moved import Moved
+from shoehorn_mcu.slim.price import Price
+from shoehorn_mcu.slim.reading import exact
+from shoehorn_mcu.slim.recipe import Recipe, read_recipe
+from shoehorn_mcu.slim.record import SLIM_JSON, Folder, Record, record_of, with_constants
+from shoehorn_mcu.slim.run import Asked, Limits, Run, Slimmed, Stopped
+from tests.slim_nets import Net
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+BOARD = targets.board("mps2-an386")
+
+
+@dataclass
+class Still:
+    """A learner without learning. `spoils` are moves that it ruins, `diverges` those whose loss becomes infinite."""
+
+    spoils: Sequence[str] = ()
+    diverges: Sequence[str] = ()
+    stops: int | None = None  # after so many trainings
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+    begun: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    def begin(self, old: Graph, moved: Moved, samples: Samples, first: str, seed: int) -> Graph:
+        self.begun[tuple(born.layer for born in moved.born)] = moved.name
+        return moved.graph
+
+    def train(
+        self,
+        graph: Graph,
+        born: Sequence[str],
+        teacher: Graph | None,
+        train: Samples,
+        validation: Samples,
+        schedule: Schedule,
+        watch: Watch,
+    ) -> Trained:
+        if self.stops is not None and len(self.asked) >= self.stops:
+            return Trained(graph, (), (), stopped=True)
+        self.asked.append(tuple(born))
+        name = self.begun.get(tuple(born), "")
+        if name.startswith(tuple(self.diverges)) and self.diverges:
+            return Trained(graph, (), (), stopped=False, diverged=True)
+        if name.startswith(tuple(self.spoils)) and self.spoils:
+            graph = spoilt(graph)
+        return Trained(graph, (0.5,) * schedule.epochs, (), stopped=False)
+
+    def outputs(self, graph: Graph, samples: Samples) -> NDArray[np.float32]:
+        return outputs(graph, samples.x)
+
+
+def spoilt(graph: Graph) -> Graph:
+    rng = np.random.default_rng(3)
+    held = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
+    return with_constants(
+        graph, {name: rng.permuted(array) for name, array in held.items() if array.dtype == np.float32}
+    )
+
+
+def outputs(graph: Graph, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    session = onnxruntime.InferenceSession(as_onnx(graph).SerializeToString())
+    return np.concatenate([session.run(None, {graph.inputs[0]: each[None]})[0] for each in x])
+
+
+@cache
+def model() -> Imported:
+    """A network with random weights whose outputs have a mean of 0, so that all classes occur."""
+    net = Net(8, 1, seed=4)
+    x = net.max_pool("pool", net.conv("conv", "image", 16, 3), 2, 2)
+    x = net.conv("wide", net.conv("reducer", x, 16), 24, 3)
+    found = import_model(net.model(net.bottleneck("block", x, 48, 24, 1), 3), "small")
+    graph = exact(found.graph)
+    (bias,) = (name for name, tensor in graph.tensors.items() if tensor.type.shape == (3,))
+    mean = outputs(graph, inputs()).mean(axis=0)
+    return replace(found, graph=with_constants(graph, {bias: -mean}), ends={})
+
+
+def inputs() -> NDArray[np.float32]:
+    return np.random.default_rng(2).standard_normal((150, 8, 8, 1)).astype(np.float32)
+
+
+@cache
+def data(labelled: bool = True) -> Data:
+    x = inputs()
+    answers = outputs(model().graph, x)
+    y = answers.argmax(axis=1) if labelled else None
+    parts = [Samples(x[a:b], None if y is None else y[a:b]) for a, b in ((0, 90), (90, 120), (120, 150))]
+    return Data(*parts, "abc")
+
+
+def macs_price(graph: Graph, board: object, *, smallest: bool = False) -> Price:
+    """A price without a plan: the MACs, the largest two tensors, and the bytes of the weights."""
+    sizes = sorted(tensor.type.elements for tensor in graph.tensors.values() if tensor.data is None)
+    held = sum(tensor.type.elements for tensor in graph.tensors.values() if tensor.data is not None)
+    return Price(graph.macs, graph.macs, sum(sizes[-2:]), held, graph.macs, ())
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks are neither planned nor quantised; tests/test_cli_slim.py has a run that does both."""
+    for module in (choose, run):
+        monkeypatch.setattr(module, "price", macs_price)
+    monkeypatch.setattr(Judge, "quantised", lambda self, graph: self.model(graph))
+    monkeypatch.setattr(Judge, "in_int8", Judge.in_float)
+    monkeypatch.setattr(Judge, "of_model", lambda self, model, graph, part: self.in_float(graph, part))
+
+
+def recipe(**tables: Any) -> Recipe:
+    changes = {
+        "goal": {"board": BOARD.id, "until": "instructions=-30%", "drop": 100.0},
+        "steps": {"epochs": 1},
+        "last": {"epochs": 2},
+    }
+    for table, values in tables.items():
+        changes[table] = {**changes.get(table, {}), **values}
+    return read_recipe(None, changes)
+
+
+def slimmed(folder: Path, learner: Still, recipe: Recipe, labelled: bool = True, **asked: Any) -> Slimmed:
+    identity = {"recipe": recipe.toml()}
+    return Run(model(), data(labelled), BOARD, recipe, learner, Folder(folder), identity, Asked(**asked)).run()
+
+
+def record(folder: Path) -> Record:
+    return record_of((folder / SLIM_JSON).read_text())
+
+
+def timeless(folder: Path) -> Any:
+    told = json.loads((folder / SLIM_JSON).read_text())
+    told.pop("seconds")
+    for trial in [t for step in told["steps"] for t in step["trials"]] + [told["final"], *told["controls"]]:
+        trial.pop("seconds")
+    return told
+
+
+def test_steps_are_made_until_the_goal_is_reached(tmp_path: Path) -> None:
+    seen = []
+    made = slimmed(tmp_path, Still(), recipe(), on_step=seen.append)
+    found = made.record
+    assert found.ended == "the goal is reached" and found.final is not None
+    assert found.final.cost.time <= 0.7 * found.original.time
+    assert [step.number for step in found.steps] == [*range(1, len(found.steps) + 1)] == [step.number for step in seen]
+    assert all(step.kept is not None for step in found.steps)
+    before = found.original.time
+    for step in found.steps:
+        assert step.kept is not None and step.kept.cost.time < before
+        before = step.kept.cost.time
+    assert [row.name for row in found.test] == ["original, float32", "original, int8", "slim, float32", "slim, int8"]
+    assert all(row.samples == 30 and row.right == 30 * row.percent / 100 for row in found.test)
+    assert {"slim.onnx", "slim-int8.onnx", SLIM_JSON} <= {path.name for path in tmp_path.iterdir()}
+    assert record(tmp_path) == found
+
+
+def test_what_is_written_computes_what_the_slim_graph_computes(tmp_path: Path) -> None:
+    made = slimmed(tmp_path, Still(), recipe())
+    x = data().test.x[:5]
+    session = onnxruntime.InferenceSession(tmp_path / "slim.onnx")
+    found = np.concatenate([session.run(None, {"image": each[None]})[0] for each in x])
+    assert np.allclose(found, outputs(made.graph, x), atol=1e-6)
+
+
+def test_a_step_that_loses_too_much_is_trained_longer_and_undone(tmp_path: Path) -> None:
+    learner = Still(spoils=["streamline"])
+    made = slimmed(tmp_path, learner, recipe(goal={"drop": 25.0, "until": "instructions=-99%"}))
+    trials = [trial for step in made.record.steps for trial in step.trials]
+    undone = [trial for trial in trials if not trial.kept and trial.name.startswith("streamline")]
+    assert undone and all("loses" in trial.why and trial.epochs == 4 for trial in undone)
+    kept = [trial.name for trial in trials if trial.kept]
+    assert not any(name.startswith("streamline") for name in kept)
+
+
+def test_a_training_that_diverges_is_undone(tmp_path: Path) -> None:
+    made = slimmed(tmp_path, Still(diverges=["reduce", "shrink"]), recipe())
+    undone = [t for step in made.record.steps for t in step.trials if t.name.startswith(("reduce", "shrink"))]
+    assert undone and all(not trial.kept and "infinite or NaN" in trial.why for trial in undone)
+
+
+def test_a_goal_that_no_moves_reach_ends_with_the_best(tmp_path: Path) -> None:
+    made = slimmed(tmp_path, Still(), recipe(goal={"until": "instructions=-99%"}))
+    assert "no move is left" in made.record.ended
+    assert made.record.final is not None and made.record.final.cost.time < made.record.original.time
+    last = made.record.steps[-1]
+    assert last.kept is None and all(candidate.refused for candidate in last.candidates)
+
+
+def test_a_model_that_fits_already_needs_no_step(tmp_path: Path) -> None:
+    learner = Still()
+    made = slimmed(tmp_path, learner, recipe(goal={"until": "fits"}))
+    assert made.record.ended == "the firmware fits" and not made.record.steps
+
+
+def test_layers_that_the_recipe_keeps_are_not_touched(tmp_path: Path) -> None:
+    made = slimmed(tmp_path, Still(), recipe(moves={"keep": ("conv", "block")}, goal={"until": "instructions=-99%"}))
+    kept = [step.kept.name for step in made.record.steps if step.kept]
+    assert kept and not any("conv " in name or "block" in name for name in kept)
+    first = made.record.steps[0].candidates
+    assert {"changes 'conv', which the recipe keeps", "changes 'block', which the recipe keeps"} <= {
+        c.refused for c in first
+    }
+
+
+def test_without_labels_the_original_is_right(tmp_path: Path) -> None:
+    made = slimmed(tmp_path, Still(), recipe(), labelled=False)
+    assert not made.record.labelled and made.record.test[0].percent == 100
+
+
+def test_controls_are_compared_on_the_same_samples(tmp_path: Path) -> None:
+    made = slimmed(tmp_path, Still(), recipe(), control=True)
+    names = [row.name for row in made.record.test]
+    assert names[2:4] == ["original, trained on, int8", "slim network, from nothing, int8"]
+    assert [trial.epochs for trial in made.record.controls] == [len(made.record.steps) + 2, len(made.record.steps) + 22]
+
+
+@pytest.mark.parametrize("stops", range(3))
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path, stops: int) -> None:
+    spoils = ["streamline"]
+    whole = slimmed(tmp_path / "whole", Still(spoils=spoils), recipe(goal={"drop": 25.0}))
+    with pytest.raises(Stopped, match="--resume"):
+        slimmed(tmp_path / "cut", Still(spoils=spoils, stops=stops), recipe(goal={"drop": 25.0}))
+    again = slimmed(tmp_path / "cut", Still(spoils=spoils), recipe(goal={"drop": 25.0}))
+    assert timeless(tmp_path / "cut") == timeless(tmp_path / "whole")
+    for name in ("slim.onnx", "slim-int8.onnx", "weights.npz"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert again.record.steps == tuple(
+        replace(
+            step, trials=tuple(replace(t, seconds=o.seconds) for t, o in zip(step.trials, other.trials, strict=True))
+        )
+        for step, other in zip(whole.record.steps, again.record.steps, strict=True)
+    )
+
+
+def test_a_run_is_resumed_with_its_own_recipe_alone(tmp_path: Path) -> None:
+    slimmed(tmp_path, Still(), recipe())
+    with pytest.raises(SlimError, match="is of another recipe"):
+        slimmed(tmp_path, Still(), recipe(data={"seed": 7}))
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    slimmed(tmp_path, Still(), recipe())
+    (tmp_path / SLIM_JSON).write_text("{}")
+    with pytest.raises(SlimError, match=r"slim\.json: is damaged"):
+        slimmed(tmp_path, Still(), recipe())
+
+
+def test_no_step_begins_after_the_time_is_used_up(tmp_path: Path) -> None:
+    made = slimmed(tmp_path, Still(), recipe(), limits=Limits(seconds=0.0))
+    assert made.record.ended == "the time is used up" and not made.record.steps
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slimmed(tmp_path, Still(), recipe(), limits=Limits(steps=1))
+    before = (tmp_path / SLIM_JSON).read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shoehorn_mcu.slim.record.os.fsync", full)
+    with pytest.raises(SlimError, match="No space left on device"):
+        Folder(tmp_path).write(SLIM_JSON, "{}")
+    assert (tmp_path / SLIM_JSON).read_bytes() == before
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
