@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.emit.folder.mlperf import Results, Task, Transform
-from shoehorn_mcu.emit.model import handout
+from shoehorn_mcu.emit.model.forms import forms
 from shoehorn_mcu.emit.model.header import ARENA_ALIGNMENT, arena_section
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
@@ -18,16 +18,16 @@ from shoehorn_mcu.planner.memory_plan import SRAM
 
 def _table(unit: Unit, kind: str) -> str:
     """`X(digits_input, 64u, SH_APP_INT8, 0.0625f, -128)` for each input (or output)."""
-    rows = []
+    form, rows = forms(unit), []
+    by_rows = {**form.inputs.app_functions, **form.outputs.app_functions}
     for suffix, tensor in unit.ends():
         if suffix.partition("_")[0] == kind:
             type_ = unit.type(tensor)
             scale, zero = (type_.quant.scale, type_.quant.zero_point) if type_.quant else (0.0, 0)
             if type_.dtype is DType.FLOAT32:
                 scale, zero = 0.0, 0
-            by_rows = {("input", unit.streamed): f"{unit.name}_next_row", ("output", unit.handed_out): "sh_app_no_data"}
             arguments = (
-                by_rows.get((kind, tensor), f"{unit.name}_{suffix}"),
+                by_rows.get(suffix, f"{unit.name}_{suffix}"),
                 f"{type_.bytes}u",
                 f"SH_APP_{type_.dtype.name}",
                 c.number(float(scale)),
@@ -37,35 +37,15 @@ def _table(unit: Unit, kind: str) -> str:
     return " ".join(rows)
 
 
-def _rows(unit: Unit) -> dict[str, str]:
-    """Macros that run an inference: in one call, or row by row."""
-    if unit.streamed is None:
-        return {
-            "SH_APP_RUN()": f"{unit.name}_run()",
-            "SH_APP_INPUT_ROWS": "0u",
-            "SH_APP_INPUT_ROW_BYTES": "0u",
-            "SH_APP_PUSH_ROW(row)": "((void)(row))",
-            "SH_APP_RESET()": "((void)0)",
-        }
-    type_ = unit.type(unit.streamed)
-    return {
-        "SH_APP_RUN()": "((void)0)",
-        "SH_APP_INPUT_ROWS": f"{type_.rows}u",
-        "SH_APP_INPUT_ROW_BYTES": f"{type_.row_bytes}u",
-        "SH_APP_PUSH_ROW(row)": f"{unit.name}_push_row(row)",
-        "SH_APP_RESET()": f"{unit.name}_{'restart' if unit.graph.states else 'reset'}()",
-    }
-
-
 def _output_rows(units: Sequence[Unit]) -> dict[str, str]:
     """Macros for outputs that are handed out row by row, where there are some."""
-    if not any(unit.handed_out for unit in units):
+    outputs = [forms(unit).outputs for unit in units]
+    callbacks = [c.call("X", (callback,)) for each in outputs for callback in each.callbacks]
+    if not callbacks:
         return {}
-    types = [unit.type(unit.handed_out) if unit.handed_out else None for unit in units]
-    callbacks = (c.call("X", (handout.callback(unit),)) for unit in units if unit.handed_out)
     return {
-        "SH_APP_OUTPUT_ROWS": _select(f"{type_.rows if type_ else 0}u" for type_ in types),
-        "SH_APP_OUTPUT_ROW_BYTES": _select(f"{type_.row_bytes if type_ else 0}u" for type_ in types),
+        "SH_APP_OUTPUT_ROWS": _select(f"{each.rows}u" for each in outputs),
+        "SH_APP_OUTPUT_ROW_BYTES": _select(f"{each.row_bytes}u" for each in outputs),
         "SH_APP_ON_ROW_TABLE(X)": " ".join(callbacks),
     }
 
@@ -205,7 +185,7 @@ def _one(unit: Unit, identity: str) -> dict[str, str]:
         "SH_APP_INPUT_TABLE(X)": _table(unit, "input"),
         "SH_APP_OUTPUT_TABLE(X)": _table(unit, "output"),
         "SH_APP_OPS": str(len(unit.stages)),
-        **_rows(unit),
+        **forms(unit).inputs.app,
     }
 
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.model.forms import Forms, forms
 from shoehorn_mcu.emit.model.header import arena_section
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.planner.memory_plan import SRAM
 
 
-def _ends(unit: Unit) -> list[str]:
+def _ends(unit: Unit, form: Forms) -> list[str]:
     """A row for each input and output: function, tensor, type, quantisation."""
-    rows = []
+    rows, by_rows = [], {**form.inputs.functions, **form.outputs.functions}
     for suffix, tensor in unit.ends():
         type_ = unit.type(tensor)
-        by_rows = {("input", unit.streamed): "push_row", ("output", unit.handed_out): "on_row"}
-        function = by_rows.get((suffix, tensor), suffix)
         real = f"{type_.quant.scale:.9g} * (stored {-type_.quant.zero_point:+d})" if type_.quant else "stored"
         name = "".join(ch if " " <= ch <= "~" and ch not in "`|" else "?" for ch in tensor)
-        rows.append(f"| `{unit.name}_{function}()` | `{name}` | {type_} | {real} |")
+        rows.append(f"| `{unit.name}_{by_rows.get(suffix, suffix)}()` | `{name}` | {type_} | {real} |")
     return rows
 
 
-def _example(unit: Unit) -> list[str]:
+def _example(unit: Unit, form: Forms) -> list[str]:
     """C that runs one inference."""
     name, upper = unit.name, unit.upper
     arena = [
@@ -34,61 +33,33 @@ def _example(unit: Unit) -> list[str]:
     ]
     arena.append("")
     init = f"    {name}_init({', '.join(map(unit.arena, unit.memories))});      // once, before any other call"
-    whole = [
-        f"    {upper}_INPUT_TYPE *input = {name}_input();",
-        f"    // ... write {upper}_INPUT_ELEMENTS values to input ...",
-        f"    {name}_run();",
-    ]
-    by_rows = [
-        f"    for (int y = 0; y < {upper}_INPUT_ROWS; y++) {{",
-        f"        void *row = {name}_next_row();",
-        f"        // ... write {upper}_INPUT_ROW_BYTES bytes to row ...",
-        f"        {name}_push_row(row);",
-        "    }",
-    ]
-    on_row = [
-        f"void {name}_on_row(int32_t y, const void *row)",
-        "{",
-        f"    const {upper}_OUTPUT_TYPE *values = row;",
-        f"    // ... use the {upper}_OUTPUT_ROW_BYTES bytes of row y of the output ...",
-        "}",
-        "",
-    ]
-    output = [
-        f"    const {upper}_OUTPUT_TYPE *output = {name}_output();",
-        f"    // ... read {upper}_OUTPUT_ELEMENTS values from output ...",
-    ]
     return [
         f'#include "{name}.h"',
         "",
         *(arena if unit.caller_arena else []),
-        *(on_row if unit.handed_out else []),
+        *form.outputs.example_head,
         "void infer(void)",
         "{",
         *([init] if unit.caller_arena else []),
-        *(by_rows if unit.streamed else whole),
-        *([] if unit.handed_out else output),
+        *form.inputs.example,
+        *form.outputs.example,
         "}",
     ]
 
 
 def _use(unit: Unit) -> list[str]:
     """Explains in which order the functions are called."""
-    reuse = (
-        f"`{unit.name}_reset()` abandons an unfinished inference."
-        if unit.streamed
-        else "An inference reuses the bytes of its inputs, so write all inputs before each call."
-    )
+    form = forms(unit)
     return [
         "```c",
-        *_example(unit),
+        *_example(unit, form),
         "```",
         "",
         "| function | tensor | type | real value |",
         "|---|---|---|---|",
-        *_ends(unit),
+        *_ends(unit, form),
         "",
-        reuse,
+        form.inputs.use,
         f"`{unit.name}.h` has types, shapes, scales, zero points and row sizes as macros.",
     ]
 

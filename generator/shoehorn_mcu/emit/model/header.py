@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.emit.model import classes, handout, states, stream
+from shoehorn_mcu.emit.model import classes
+from shoehorn_mcu.emit.model.forms import forms
+from shoehorn_mcu.emit.model.states import Stateless, States
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, TensorType
 from shoehorn_mcu.planner.memory_plan import SRAM
@@ -47,10 +49,12 @@ def init_head(unit: Unit) -> str:
 
 def model_h(unit: Unit) -> str:
     """The header; C++ may include it."""
+    form = forms(unit)
     remarks = (
         c.comment(f"{c.quoted(unit.graph.name)} as static C, written by Shoehorn {__version__}."),
         "//",
-        *(stream.summary(unit) if unit.streamed else _summary(unit)),
+        f"// {form.inputs.summary} Nothing is allocated and no call can fail.",
+        "// The tensors share one arena, so one inference runs at a time.",
     )
     body = (
         "#include <stdint.h>",
@@ -65,12 +69,11 @@ def model_h(unit: Unit) -> str:
         'extern "C" {',
         "#endif",
         "",
-        *(_init(unit) if unit.caller_arena else []),
-        *(stream.prototypes(unit) if unit.streamed else _validity(unit)),
+        *(_init(unit, form.states) if unit.caller_arena else []),
+        *form.inputs.prototypes,
         *_prototypes(unit),
-        *(["", *handout.prototypes(unit)] if unit.handed_out else []),
-        *([] if unit.streamed else ["", "// One inference.", f"void {unit.name}_run(void);"]),
-        *([] if unit.streamed else states.prototypes(unit)),
+        *form.outputs.prototypes,
+        *form.inputs.prototypes_behind,
         *classes.prototypes(unit),
         "",
         "#ifdef __cplusplus",
@@ -78,14 +81,6 @@ def model_h(unit: Unit) -> str:
         "#endif",
     )
     return c.header(f"SHOEHORN_{unit.upper}_H", remarks, body)
-
-
-def _summary(unit: Unit) -> list[str]:
-    read = f"take the rows of the output in {handout.callback(unit)}" if unit.handed_out else "read the outputs"
-    return [
-        f"// Write the inputs, call {unit.name}_run, {read}. Nothing is allocated and no call can fail.",
-        "// The tensors share one arena, so one inference runs at a time.",
-    ]
 
 
 def _origin(unit: Unit) -> list[str]:
@@ -150,16 +145,8 @@ def _quantisation(type_: TensorType) -> dict[str, str]:
     return {"SCALE": c.number(float(type_.quant.scale)), "ZERO_POINT": f"({zero})" if zero < 0 else str(zero)}
 
 
-def _init(unit: Unit) -> list[str]:
-    aligned = f"// {unit.upper}_ARENA_BYTES bytes of memory aligned to {unit.upper}_ARENA_ALIGNMENT."
-    shared = [
-        f"{aligned} Models that never run",
-        "// at the same time may share the memory; inputs and outputs are then valid until another model uses it.",
-    ]
-    own = [
-        f"{aligned} The model keeps",
-        "// values there between inferences, so nothing else may use the memory. They take their first values anew.",
-    ]
+def _init(unit: Unit, states: States | Stateless) -> list[str]:
+    first, *rest = states.caller_arena
     more = [
         f"// {unit.arena_macro(memory)}_BYTES bytes of the memory {memory}, aligned likewise, are {parameter}."
         for memory, parameter in init_parameters(unit).items()
@@ -167,17 +154,11 @@ def _init(unit: Unit) -> list[str]:
     ]
     return [
         "// The library has no arena of its own. Before any other function, call this with",
-        *(own if unit.graph.states else shared),
+        f"// {unit.upper}_ARENA_BYTES bytes of memory aligned to {unit.upper}_ARENA_ALIGNMENT. {first}",
+        *rest,
         *more,
         f"{init_head(unit)};",
         "",
-    ]
-
-
-def _validity(unit: Unit) -> list[str]:
-    return [
-        f"// Inputs may be written until {unit.name}_run, which reuses their bytes.",
-        *([] if unit.handed_out else ["// Outputs are valid until an input is written."]),
     ]
 
 

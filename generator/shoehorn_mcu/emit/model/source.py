@@ -9,7 +9,8 @@ import numpy as np
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.kernels.kernel_files import header_name
-from shoehorn_mcu.emit.model import apart, classes, header, ops, states, steps, stream
+from shoehorn_mcu.emit.model import apart, classes, header, ops, states, steps
+from shoehorn_mcu.emit.model.forms import Forms, forms
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.unit import Unit, touched
 from shoehorn_mcu.planner.memory_plan import SRAM, Placement
@@ -26,7 +27,8 @@ def _ends(unit: Unit) -> list[str]:
     return lines
 
 
-def _includes(unit: Unit) -> list[str]:
+def _includes(unit: Unit, form: Forms) -> list[str]:
+    needed = dict.fromkeys((*form.inputs.includes, *form.states.includes))
     inserting = any(stage.node.row_part for stage in unit.stepped)
     return [
         f'#include "{unit.name}.h"',
@@ -35,7 +37,7 @@ def _includes(unit: Unit) -> list[str]:
         "",
         f'#include "{header_name(unit.name)}"',
         f'#include "{unit.name}_weights.h"',
-        *(['#include "sh/include/sh_bytes.h"'] if unit.streamed or unit.graph.states else []),
+        *(f'#include "sh/include/{name}.h"' for name in needed),
         *(['#include "sh/cores/sh_cores.h"'] if unit.cores > 1 else []),
         *(['#include "sh/include/sh_insert.h"'] if inserting else []),
         '#include "sh/include/sh_tensor.h"',
@@ -63,10 +65,9 @@ def _arena(unit: Unit, memory: str) -> list[str]:
     ]
 
 
-def _init(unit: Unit) -> str:
-    reset = [*(["arrived = 0;"] if unit.streamed else []), *(["begun = 0;"] if unit.graph.states else [])]
+def _init(unit: Unit, form: Forms) -> str:
     taken = (f"{unit.arena(memory)} = {parameter};" for memory, parameter in header.init_parameters(unit).items())
-    return c.function(header.init_head(unit), [*taken, *reset])
+    return c.function(header.init_head(unit), [*taken, *form.inputs.init, *form.states.init])
 
 
 def _placements(unit: Unit) -> list[str]:
@@ -139,17 +140,11 @@ def _other(name: str, members: Mapping[str, str]) -> Mapping[str, str]:
     return {"other": f"&{name}_rows"} if members else {}
 
 
-def _run(unit: Unit, schedule: steps.Schedule) -> str:
-    count = f"{len(schedule.steps)}u"
-    body = steps.loop(schedule, "0", count) if schedule.is_table else steps.statements(unit, schedule)
-    return c.function(f"void {unit.name}_run(void)", [*states.begin(unit), *body, *states.end(unit)])
-
-
 def model_c(unit: Unit, found: Constants) -> str:
     """The implementation."""
     functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
     outcome = unit.plan.outcome
-    schedule = steps.schedule(unit)
+    schedule, form = steps.schedule(unit), forms(unit)
     lines = [
         f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
@@ -157,7 +152,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
         *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
-        *_includes(unit),
+        *_includes(unit, form),
         "",
         *steps.hooks(unit, schedule),
         "",
@@ -169,9 +164,8 @@ def model_c(unit: Unit, found: Constants) -> str:
         *_ends(unit),
         *(steps.table(unit, schedule) if schedule.is_table else []),
         *classes.definitions(unit),
-        *states.definitions(unit),
-        *(stream.definitions(unit, schedule) if unit.streamed else [_run(unit, schedule)]),
-        *(["", _init(unit)] if unit.caller_arena else []),
+        *form.inputs.definitions(schedule),
+        *(["", _init(unit, form)] if unit.caller_arena else []),
         "",
     ]
     return "\n".join(lines)

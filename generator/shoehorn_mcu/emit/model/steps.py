@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.emit.model import apart, handout, ops
+from shoehorn_mcu.emit.model import apart, ops, outputs
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.planner.memory_plan import HANDOUT, Editions
 from shoehorn_mcu.schedule.stage import Stage
@@ -121,7 +121,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         rows = [(*step, cores) for step, cores in zip(found.steps, found.cores, strict=True)]
         remark = "// Each step: its kind (see part), its first row, the row after its last, and its cores."
     largest = max(map(max, rows))
-    outputs = [(stage.index, ops.written(unit, stage, editions)) for stage, editions in found.kinds]
+    written_by = [(stage.index, ops.written(unit, stage, editions)) for stage, editions in found.kinds]
     several = len(unit.memories) > 1
     written = (stage.node.output.name for stage, _ in found.kinds)
     places = [f", {_arena_number(unit, tensor)}" if several else "" for tensor in written]
@@ -133,7 +133,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         "    const sh_tensor *output;",
         *(["    uint8_t memory;"] if several else []),
         "} kinds[] = {",
-        *(f"    {{{op}, &{output}{place}}}," for (op, output), place in zip(outputs, places, strict=True)),
+        *(f"    {{{op}, &{output}{place}}}," for (op, output), place in zip(written_by, places, strict=True)),
         "};",
         "#endif",
         "",
@@ -143,7 +143,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         c.table("steps", f"{_unsigned(largest)}_t", rows),
         "",
         *(kinds if unit.traceable else []),
-        *handout.definition(unit),
+        *(outputs.definition(unit) if found.handouts else []),
         *(_shared_step(unit, found) if found.is_shared else [_step(unit, found)]),
         "",
     ]
@@ -195,7 +195,7 @@ def _or_handed_out(unit: Unit, found: Schedule, step: tuple[str, str, str], comp
         return computed
     kind, *rows = step
     first = len(found.kinds)
-    calls = [f"{handout.call(unit, editions, *rows)};" for editions in found.handouts]
+    calls = [f"{outputs.call(unit, editions, *rows)};" for editions in found.handouts]
     lines = c.block(f"if ({kind} < {first})", computed)[:-1]
     for i, each in enumerate(calls[:-1]):
         lines += c.block(f"}} else if ({kind} == {first + i})", [each])[:-1]

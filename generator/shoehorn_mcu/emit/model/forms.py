@@ -1,0 +1,28 @@
+"""The forms of a library's interface: what the files ask for the texts that differ by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shoehorn_mcu.emit.model.inputs import Inputs, RowInput, WholeInputs
+from shoehorn_mcu.emit.model.outputs import Outputs, RowOutput, WholeOutputs
+from shoehorn_mcu.emit.model.states import Stateless, States
+from shoehorn_mcu.emit.unit import Unit
+
+
+@dataclass(frozen=True)
+class Forms:
+    """One of each kind; the forms of a kind have the same members."""
+
+    inputs: Inputs
+    outputs: Outputs
+    states: States | Stateless
+
+
+def forms(unit: Unit) -> Forms:
+    """The forms of a unit: chosen here alone."""
+    states = States(unit) if unit.graph.states else Stateless()
+    outputs = RowOutput(unit, unit.handed_out) if unit.handed_out is not None else WholeOutputs(unit)
+    taken = outputs, states
+    inputs = RowInput(unit, unit.streamed, *taken) if unit.streamed is not None else WholeInputs(unit, *taken)
+    return Forms(inputs, outputs, states)
