@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.emit.folder.mlperf import Results, Task, Transform
+from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.model.forms import forms
-from shoehorn_mcu.emit.model.header import ARENA_ALIGNMENT, arena_section
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.planner.memory_plan import SRAM
 
 
 def _table(unit: Unit, kind: str) -> str:
@@ -47,23 +46,6 @@ def _output_rows(units: Sequence[Unit]) -> dict[str, str]:
         "SH_APP_OUTPUT_ROWS": _select(f"{each.rows}u" for each in outputs),
         "SH_APP_OUTPUT_ROW_BYTES": _select(f"{each.row_bytes}u" for each in outputs),
         "SH_APP_ON_ROW_TABLE(X)": " ".join(callbacks),
-    }
-
-
-def _arena(unit: Unit) -> dict[str, str]:
-    """Macros for the arena that the application owns, where the library has none of its own."""
-    if not unit.caller_arena:
-        return {}
-    others = [memory for memory in unit.memories if memory != SRAM]
-    rows = (
-        c.call("X", (unit.arena(each), f"{unit.arena_macro(each)}_BYTES", c.string(arena_section(each))))
-        for each in others
-    )
-    return {
-        **({"SH_APP_ARENA_BYTES": f"{unit.upper}_ARENA_BYTES"} if SRAM in unit.memories else {}),
-        "SH_APP_ARENA_ALIGNMENT": f"{unit.upper}_ARENA_ALIGNMENT",
-        **({"SH_APP_OTHER_ARENAS(X)": " ".join(rows)} if others else {}),
-        "SH_APP_INIT(arena)": c.call(f"{unit.name}_init", map(unit.arena, unit.memories)),
     }
 
 
@@ -145,7 +127,7 @@ def app_config_h(models: Models, board: Board) -> str:
         "SH_APP_DB_BUFFER": str(buffer),
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
         "SH_APP_RESULTS": str(int(results)),
-        **(_shared_arena(models) if several else _arena(units[0])),
+        **(_shared_arena(models) if several else forms(units[0]).arenas.app),
         **({"SH_APP_CORES": str(models.cores)} if models.cores > 1 else {}),
         **_output_rows(units),
         **_other_types(units),

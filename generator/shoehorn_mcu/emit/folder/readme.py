@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.model.forms import Forms, forms
-from shoehorn_mcu.emit.model.header import arena_section
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.planner.memory_plan import SRAM
 
 
 def _ends(unit: Unit, form: Forms) -> list[str]:
@@ -23,36 +21,21 @@ def _ends(unit: Unit, form: Forms) -> list[str]:
     return rows
 
 
-def _example(unit: Unit, form: Forms) -> list[str]:
-    """C that runs one inference."""
-    name, upper = unit.name, unit.upper
-    arena = [
-        f"static _Alignas({upper}_ARENA_ALIGNMENT) uint8_t {unit.arena(memory)}[{unit.arena_macro(memory)}_BYTES];"
-        + ("" if memory == SRAM else f" // in the memory {memory}")
-        for memory in unit.memories
-    ]
-    arena.append("")
-    init = f"    {name}_init({', '.join(map(unit.arena, unit.memories))});      // once, before any other call"
-    return [
-        f'#include "{name}.h"',
-        "",
-        *(arena if unit.caller_arena else []),
-        *form.outputs.example_head,
-        "void infer(void)",
-        "{",
-        *([init] if unit.caller_arena else []),
-        *form.inputs.example,
-        *form.outputs.example,
-        "}",
-    ]
-
-
 def _use(unit: Unit) -> list[str]:
-    """Explains in which order the functions are called."""
+    """C that runs one inference, and a table of the functions of inputs and outputs."""
     form = forms(unit)
     return [
         "```c",
-        *_example(unit, form),
+        f'#include "{unit.name}.h"',
+        "",
+        *form.arenas.example_head,
+        *form.outputs.example_head,
+        "void infer(void)",
+        "{",
+        *form.arenas.example,
+        *form.inputs.example,
+        *form.outputs.example,
+        "}",
         "```",
         "",
         "| function | tensor | type | real value |",
@@ -64,26 +47,8 @@ def _use(unit: Unit) -> list[str]:
     ]
 
 
-def _inside(memory: str) -> str:
-    return "" if memory == SRAM else f" in {memory}"
-
-
 def library_readme(unit: Unit) -> str:
     """Markdown for the library's own folder."""
-    if unit.caller_arena:
-        sizes = " and ".join(f"{unit.plan.arenas[memory]:,} bytes" + _inside(memory) for memory in unit.memories)
-        arena = f"The program owns the arena ({sizes}) and passes it to `{unit.name}_init()`."
-    else:
-        arena = (
-            f"The arena of {unit.plan.arena_bytes:,} bytes is a static array. Define `{unit.upper}_ARENA_SECTION` as a "
-            f"string where `{unit.name}.c` is compiled to place it in a section of your linker script."
-        )
-        for memory in (memory for memory in unit.memories if memory != SRAM):
-            macro = unit.arena_macro(memory)
-            arena += (
-                f" A part of {unit.plan.arenas[memory]:,} bytes belongs into the memory {memory}: your linker script "
-                f"places `{arena_section(memory)}` there, or the section that `{macro}_SECTION` names."
-            )
     return "\n".join(
         (
             f"<!-- {c.SPDX} -->",
@@ -91,7 +56,7 @@ def library_readme(unit: Unit) -> str:
             f"# {unit.name}",
             "",
             "The model as a C11 library, written by Shoehorn. It allocates nothing and no call can fail.",
-            arena,
+            forms(unit).arenas.readme,
             "",
             *_use(unit),
             "",

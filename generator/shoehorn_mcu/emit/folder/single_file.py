@@ -12,7 +12,8 @@ from shoehorn_mcu.emit.bundle import Bundle, sealed
 from shoehorn_mcu.emit.folder.memory_map import memory_map
 from shoehorn_mcu.emit.kernels.amalgam import Amalgam, Definition, Kernel, is_prototype, shown, text_of
 from shoehorn_mcu.emit.kernels.c_items import Item, Reader, renamed
-from shoehorn_mcu.emit.model.header import arenas_text, model_h
+from shoehorn_mcu.emit.model.arenas import arenas_text
+from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import model_c
 from shoehorn_mcu.emit.model.weights import Constants, array_texts
 from shoehorn_mcu.emit.unit import Unit

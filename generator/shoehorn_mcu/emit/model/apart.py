@@ -38,7 +38,7 @@ def definition(unit: Unit) -> list[str]:
 def _from(unit: Unit, memory: str) -> str:
     """The C expression of the address in a memory that is `at` in the table."""
     start = unit.plan.starts[memory]
-    return f"{unit.arena(memory)} + at" if start == 0 else f"{unit.arena(memory)} + (at - {start})"
+    return f"{unit.arenas[memory].name} + at" if start == 0 else f"{unit.arenas[memory].name} + (at - {start})"
 
 
 def traced(unit: Unit) -> bool:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shoehorn_mcu.emit.model.arenas import CallerArenas, OwnArenas
 from shoehorn_mcu.emit.model.inputs import Inputs, RowInput, WholeInputs
 from shoehorn_mcu.emit.model.outputs import Outputs, RowOutput, WholeOutputs
 from shoehorn_mcu.emit.model.states import Stateless, States
 from shoehorn_mcu.emit.unit import Unit
+
+Arenas = OwnArenas | CallerArenas
 
 
 @dataclass(frozen=True)
 class Forms:
     """One of each kind; the forms of a kind have the same members."""
 
+    arenas: Arenas
     inputs: Inputs
     outputs: Outputs
     states: States | Stateless
@@ -25,4 +29,5 @@ def forms(unit: Unit) -> Forms:
     outputs = RowOutput(unit, unit.handed_out) if unit.handed_out is not None else WholeOutputs(unit)
     taken = outputs, states
     inputs = RowInput(unit, unit.streamed, *taken) if unit.streamed is not None else WholeInputs(unit, *taken)
-    return Forms(inputs, outputs, states)
+    arenas = CallerArenas(unit, states, [*inputs.init, *states.init]) if unit.caller_arena else OwnArenas(unit)
+    return Forms(arenas, inputs, outputs, states)

@@ -4,30 +4,27 @@ inference, or rows that arrive, with `push_row` instead of `run`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.model import ops, steps
+from shoehorn_mcu.emit.model.form import Form, Lines
 from shoehorn_mcu.emit.model.outputs import Outputs
 from shoehorn_mcu.emit.model.states import Stateless, States
 from shoehorn_mcu.emit.unit import Unit
 
 
-class WholeInputs:
+class WholeInputs(Form):
     """The program writes all inputs, then calls `<model>_run`."""
 
-    includes: Sequence[str] = ()
-    init: Sequence[str] = ()
     use = "An inference reuses the bytes of its inputs, so write all inputs before each call."
-    functions: Mapping[str, str] = {}
-    app_functions: Mapping[str, str] = {}
 
     def __init__(self, unit: Unit, outputs: Outputs, states: States | Stateless) -> None:
         self._unit, self._states, run = unit, states, f"{unit.name}_run"
         self.summary = f"Write the inputs, call {run}, {outputs.taking}."
         self.paragraph = f"Write the input, call {run}, {outputs.taking_one}."
         self.prototypes = [f"// Inputs may be written until {run}, which reuses their bytes.", *outputs.validity]
-        self.prototypes_behind = ["", "// One inference.", f"void {run}(void);", *states.prototypes()]
+        self.prototypes_behind = ["", "// One inference.", f"void {run}(void);", *states.forgetting()]
         self.example = [
             f"    {unit.upper}_INPUT_TYPE *input = {unit.name}_input();",
             f"    // ... write {unit.upper}_INPUT_ELEMENTS values to input ...",
@@ -50,13 +47,13 @@ class WholeInputs:
         return [*states.definitions(), run]
 
 
-class RowInput:
+class RowInput(Form):
     """The program pushes the rows of the one input, which is never held whole."""
 
     includes = ("sh_bytes",)
     init = ("arrived = 0;",)
     functions: Mapping[str, str] = {"input": "push_row"}
-    prototypes_behind: Sequence[str] = ()
+    prototypes_behind: Lines = ()
 
     def __init__(self, unit: Unit, tensor: str, outputs: Outputs, states: States | Stateless) -> None:
         self._unit, self._tensor, self._states = unit, tensor, states
@@ -75,7 +72,7 @@ class RowInput:
             "",
             f"// Abandons an unfinished inference: the next row is row 0.{states.anew_remark}",
             f"void {self._anew}(void);",
-            *states.prototypes(" An unfinished inference is abandoned."),
+            *states.forgetting(" An unfinished inference is abandoned."),
             *outputs.heading,
         ]
         self.example = [

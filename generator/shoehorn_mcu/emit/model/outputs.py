@@ -5,17 +5,18 @@ Steps know the second form by its steps that hand out rows; `definition` and `ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.model import ops
+from shoehorn_mcu.emit.model.form import Form, Lines
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.planner.memory_plan import Editions
 
 NAME = "hand_out"
 
 
-class WholeOutputs:
+class WholeOutputs(Form):
     """Each output is in the arena after the last step, where the program reads it."""
 
     taking, taking_one = "read the outputs", "read the output"
@@ -24,14 +25,10 @@ class WholeOutputs:
         "// Each call copies its row and computes every row that needs no later input; after the last call the outputs",
         "// are complete. They are valid until the next row is written or pushed. There is no {}_run.",
     )
-    validity: Sequence[str] = ("// Outputs are valid until an input is written.",)
-    heading: Sequence[str] = ("", "// Outputs.")
-    prototypes: Sequence[str] = ()
-    callbacks: Sequence[str] = ()
-    functions: Mapping[str, str] = {}
-    app_functions: Mapping[str, str] = {}
+    validity: Lines = ("// Outputs are valid until an input is written.",)
+    heading: Lines = ("", "// Outputs.")
+    callbacks: Lines = ()
     rows = row_bytes = 0  # handed out
-    example_head: Sequence[str] = ()
 
     def __init__(self, unit: Unit) -> None:
         self.example = [
@@ -40,7 +37,7 @@ class WholeOutputs:
         ]
 
 
-class RowOutput:
+class RowOutput(Form):
     """Each row of the one output is handed out to a function of the program as soon as it is finished."""
 
     held = "The input arrives row by row, the output is handed out row by row; both are never held whole."
@@ -48,9 +45,8 @@ class RowOutput:
         "// Each call copies its row, computes every row that needs no later input, and hands out the finished",
         "// rows of the output; the last call hands out the last one. There is no {}_run.",
     )
-    validity: Sequence[str] = ()
-    heading: Sequence[str] = ()
-    example: Sequence[str] = ()
+    validity: Lines = ()
+    heading: Lines = ()
     functions: Mapping[str, str] = {"output": "on_row"}
     app_functions: Mapping[str, str] = {"output": "sh_app_no_data"}
 

@@ -10,10 +10,11 @@ import numpy as np
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.kernels.kernel_files import header_name
 from shoehorn_mcu.emit.model import apart, classes, header, ops, states, steps
-from shoehorn_mcu.emit.model.forms import Forms, forms
+from shoehorn_mcu.emit.model.arenas import arenas_text
+from shoehorn_mcu.emit.model.forms import Arenas, Forms, forms
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.unit import Unit, touched
-from shoehorn_mcu.planner.memory_plan import SRAM, Placement
+from shoehorn_mcu.planner.memory_plan import Placement
 
 SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
 
@@ -44,48 +45,23 @@ def _includes(unit: Unit, form: Forms) -> list[str]:
     ]
 
 
-def _arena(unit: Unit, memory: str) -> list[str]:
-    """The arena in a memory itself, or the pointer to the caller's.
-
-    Elsewhere than in the board's main memory it is in a section of its own, which our linker scripts place there.
-    """
-    name, macro = unit.arena(memory), unit.arena_macro(memory)
-    if unit.caller_arena:
-        return ["// The caller's memory.", f"static uint8_t *{name};"]
-    section, place = f"{macro}_SECTION", f"{name.upper()}_PLACE"
-    usual = c.string(header.arena_section(memory))
-    return [
-        *([] if memory == SRAM else [f"#ifndef {section}", f"#define {section} {usual}", "#endif"]),
-        f"#ifdef {section}",
-        f"#define {place} __attribute__((section({section})))",
-        "#else",
-        f"#define {place}",
-        "#endif",
-        f"static _Alignas({header.ARENA_ALIGNMENT}) uint8_t {name}[{macro}_BYTES] {place};",
-    ]
-
-
-def _init(unit: Unit, form: Forms) -> str:
-    taken = (f"{unit.arena(memory)} = {parameter};" for memory, parameter in header.init_parameters(unit).items())
-    return c.function(header.init_head(unit), [*taken, *form.inputs.init, *form.states.init])
-
-
-def _placements(unit: Unit) -> list[str]:
+def _placements(unit: Unit, arenas: Arenas) -> list[str]:
     """The arena, and the placements of the tensors that steps touch."""
     used = {name for stage in unit.stepped for name in touched(stage)} | {unit.streamed}
     lines = []
-    for memory in unit.memories:
-        counted = f'_Static_assert({unit.arena_macro(memory)}_BYTES <= INT32_MAX, "rows are counted in int32_t");'
-        lines += [*_arena(unit, memory), counted, ""]
+    for arena in unit.arenas.values():
+        counted = f'_Static_assert({arena.macro}_BYTES <= INT32_MAX, "rows are counted in int32_t");'
+        lines += [*arenas.storage(arena), counted, ""]
     tables: dict[tuple[int, ...], str] = {}  # the chunks of a block have the same addresses, one chunk after the other
     for placement in unit.plan.placements:
         if placement.tensor not in used:
             continue
         name = unit.placement_name(placement.tensor, placement.edition)
-        size = f"{unit.arena_macro(placement.memory)}_BYTES"
+        size = f"{unit.arenas[placement.memory].macro}_BYTES"
         lines.append(c.comment(f"{c.quoted(placement.tensor)} {unit.type(placement.tensor)}"))
         if placement.memories:
-            size = f"{unit.plan.starts[unit.memories[-1]]} + {unit.arena_macro(unit.memories[-1])}_BYTES"
+            last = unit.memories[-1]
+            size = f"{unit.plan.starts[last]} + {unit.arenas[last].macro}_BYTES"
         if placement.slots:
             lines += _scattered(name, replace(placement, slots=unit.plan.table(placement)), tables, size)
         else:
@@ -148,7 +124,7 @@ def model_c(unit: Unit, found: Constants) -> str:
     lines = [
         f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
-        f"// {header.arenas_text(unit)}. Written by Shoehorn.",
+        f"// {arenas_text(unit)}. Written by Shoehorn.",
         f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
         *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
@@ -157,7 +133,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         *steps.hooks(unit, schedule),
         "",
         *states.rings(unit),
-        *_placements(unit),
+        *_placements(unit, form.arenas),
         *apart.definition(unit),
         *ops.shared(unit),
         *functions,
@@ -165,7 +141,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         *(steps.table(unit, schedule) if schedule.is_table else []),
         *classes.definitions(unit),
         *form.inputs.definitions(schedule),
-        *(["", _init(unit, form)] if unit.caller_arena else []),
+        *form.arenas.definitions,
         "",
     ]
     return "\n".join(lines)

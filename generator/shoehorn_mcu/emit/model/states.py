@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.model.form import Form, Lines
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Array, State
 
@@ -37,31 +36,29 @@ def _first(number: int) -> str:
     return f"first{number}"
 
 
-class Stateless:
+class Stateless(Form):
     """A model that keeps nothing from one inference to the next."""
 
-    includes: Sequence[str] = ()
-    init: Sequence[str] = ()
-    begin: Sequence[str] = ()
-    end: Sequence[str] = ()
+    begin = ()
+    end = ()
     anew, anew_remark = "reset", ""
     caller_arena = (
         "Models that never run",
         "// at the same time may share the memory; inputs and outputs are then valid until another model uses it.",
     )
 
-    def prototypes(self, _more: Sequence[str] = ()) -> Sequence[str]:
+    def forgetting(self, _more: Lines = ()) -> Lines:
         """Nothing is to be forgotten; the same holds for `definitions`."""
         return ()
 
-    definitions = prototypes
+    definitions = forgetting
 
     def arrived(self, last: str) -> list[str]:
         """The statement that counts a row of the input, where the C expression `last` says that it is the last one."""
         return [f"arrived = {last} ? 0 : arrived + 1;"]
 
 
-class States:
+class States(Form):
     """A model that keeps values from one inference to the next."""
 
     includes = ("sh_bytes",)
@@ -77,7 +74,7 @@ class States:
         self.begin = c.block("if (begun == 0)", [f"{unit.name}_reset();"])
         self.end = _end(unit)
 
-    def prototypes(self, more: str = "") -> list[str]:
+    def forgetting(self, more: str = "") -> list[str]:
         """The declaration of the function that forgets all inferences before."""
         unit = self._unit
         kept = sum(unit.type(state.read).bytes for state in unit.graph.states)
@@ -89,7 +86,7 @@ class States:
             f"void {unit.name}_reset(void);",
         ]
 
-    def definitions(self, more: Sequence[str] = ()) -> list[str]:
+    def definitions(self, more: Lines = ()) -> list[str]:
         """The function, the first values that are not one byte repeated, and whether there was an inference."""
         unit = self._unit
         arrays, body = [], []

@@ -66,7 +66,7 @@ def hooks(unit: Unit, found: Schedule) -> list[str]:
     if not unit.traceable:
         return []
     several = len(unit.memories) > 1
-    arena = unit.arena(unit.memories[0])
+    arena = unit.arenas[unit.memories[0]].name
     told = apart.TRACE_END if apart.traced(unit) else "sh_trace_end"
     if found.is_table:
         arena = _kind_arena(unit) if several else arena
@@ -86,7 +86,7 @@ def hooks(unit: Unit, found: Schedule) -> list[str]:
 
 def _kind_arena(unit: Unit) -> str:
     """The C expression of the arena that a kind of step writes to, of several; null for rows in several."""
-    *others, last = map(unit.arena, unit.memories)
+    *others, last = (arena.name for arena in unit.arenas.values())
     if apart.traced(unit):
         others, last = [*others, last], "NULL"
     chosen = (f"kinds[kind].memory == {i} ? {arena} : " for i, arena in enumerate(others))
