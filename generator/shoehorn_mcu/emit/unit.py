@@ -105,11 +105,6 @@ class Unit:
         return {memory: Arena.of(memory, size, self.upper) for memory, size in used.items()}
 
     @property
-    def memories(self) -> tuple[str, ...]:
-        """The memories that have an arena."""
-        return tuple(self.arenas)
-
-    @property
     def other_arenas(self) -> list[Arena]:
         """Those in other memories than the board's main one."""
         return [arena for arena in self.arenas.values() if not arena.is_main]

@@ -35,8 +35,6 @@ def _sizes(unit: Unit, place: str = "") -> list[str]:
 class OwnArenas(Form):
     """Each arena is a static array of the library, which a section can place."""
 
-    definitions: Lines = ()
-
     def __init__(self, unit: Unit) -> None:
         self.macros = [
             "// Size and alignment of the memory for the tensors, in bytes: a static array whose contents need not be",

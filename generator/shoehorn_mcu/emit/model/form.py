@@ -13,6 +13,7 @@ class Form:
     macros: Lines = ()  # of <model>.h
     prototypes: Lines = ()  # the same, with their rules
     includes: Lines = ()  # of <model>.c, below runtime_c
+    definitions: Lines = ()  # functions of <model>.c, with what they need
     init: Lines = ()  # statements of <model>_init
     example_head: Lines = ()  # of the README: before the function that runs an inference
     example: Lines = ()  # in it

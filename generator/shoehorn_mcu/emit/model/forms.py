@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shoehorn_mcu.emit.model.arenas import CallerArenas, OwnArenas
+from shoehorn_mcu.emit.model.classes import Classes
+from shoehorn_mcu.emit.model.form import Form
 from shoehorn_mcu.emit.model.inputs import Inputs, RowInput, WholeInputs
 from shoehorn_mcu.emit.model.outputs import Outputs, RowOutput, WholeOutputs
 from shoehorn_mcu.emit.model.states import Stateless, States
+from shoehorn_mcu.emit.model.steps import SeveralCores
 from shoehorn_mcu.emit.unit import Unit
 
 Arenas = OwnArenas | CallerArenas
@@ -21,6 +24,8 @@ class Forms:
     inputs: Inputs
     outputs: Outputs
     states: States | Stateless
+    cores: Form
+    classes: Form
 
 
 def forms(unit: Unit) -> Forms:
@@ -30,4 +35,5 @@ def forms(unit: Unit) -> Forms:
     taken = outputs, states
     inputs = RowInput(unit, unit.streamed, *taken) if unit.streamed is not None else WholeInputs(unit, *taken)
     arenas = CallerArenas(unit, states, [*inputs.init, *states.init]) if unit.caller_arena else OwnArenas(unit)
-    return Forms(arenas, inputs, outputs, states)
+    cores = SeveralCores(unit) if unit.cores > 1 else Form()
+    return Forms(arenas, inputs, outputs, states, cores, Classes(unit) if unit.classes else Form())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.emit.model import classes
 from shoehorn_mcu.emit.model.forms import forms
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, TensorType
@@ -30,9 +29,9 @@ def model_h(unit: Unit) -> str:
         "",
         *_origin(unit),
         *form.arenas.macros,
-        *(_cores(unit) if unit.cores > 1 else []),
+        *form.cores.macros,
         *(line for suffix, tensor in unit.ends() for line in ("", *_tensor(unit, suffix, tensor))),
-        *classes.macros(unit),
+        *form.classes.macros,
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
@@ -43,7 +42,7 @@ def model_h(unit: Unit) -> str:
         *(f"{accessor(unit, suffix, tensor)};" for suffix, tensor in unit.whole_ends()),
         *form.outputs.prototypes,
         *form.inputs.prototypes_behind,
-        *classes.prototypes(unit),
+        *form.classes.prototypes,
         "",
         "#ifdef __cplusplus",
         "}",
@@ -56,15 +55,6 @@ def _origin(unit: Unit) -> list[str]:
     """Macros that identify the model and the generator version."""
     sha = [f"#define {unit.upper}_MODEL_SHA256 {c.string(unit.source_sha256)}"] if unit.source_sha256 else []
     return [f"#define {unit.upper}_GENERATOR_VERSION {c.string(__version__)}", *sha, ""]
-
-
-def _cores(unit: Unit) -> list[str]:
-    """The number of cores, and what the program provides for them."""
-    return [
-        "// The cores that share an inference. The program provides sh_cores_run (sh/cores/sh_cores.h), which runs the",
-        "// parts of a step on them; a loop that runs one part after the other on one core will do.",
-        f"#define {unit.upper}_CORES {unit.cores}",
-    ]
 
 
 def _tensor(unit: Unit, suffix: str, tensor: str) -> list[str]:

@@ -38,19 +38,22 @@ class WholeInputs(Form):
             "SH_APP_RESET()": "((void)0)",
         }
 
-    def definitions(self, schedule: steps.Schedule) -> list[str]:
+    def running(self, schedule: steps.Schedule) -> list[str]:
         """The functions that run an inference and forget the earlier ones."""
         unit, states = self._unit, self._states
-        count = f"{len(schedule.steps)}u"
-        body = steps.loop(schedule, "0", count) if schedule.is_table else steps.statements(unit, schedule)
+        body = (
+            steps.loop(schedule, "0", f"{len(schedule.steps)}u")
+            if schedule.is_table
+            else steps.statements(unit, schedule)
+        )
         run = c.function(f"void {unit.name}_run(void)", [*states.begin, *body, *states.end])
-        return [*states.definitions(), run]
+        return [*states.resetting(), run]
 
 
 class RowInput(Form):
     """The program pushes the rows of the one input, which is never held whole."""
 
-    includes = ("sh_bytes",)
+    includes = ("include/sh_bytes.h",)
     init = ("arrived = 0;",)
     functions: Mapping[str, str] = {"input": "push_row"}
     prototypes_behind: Lines = ()
@@ -91,7 +94,7 @@ class RowInput(Form):
             "SH_APP_RESET()": f"{self._anew}()",
         }
 
-    def definitions(self, schedule: steps.Schedule) -> list[str]:
+    def running(self, schedule: steps.Schedule) -> list[str]:
         """The functions of the interface, and how far each of them gets in the table of steps."""
         unit, states, name = self._unit, self._states, self._unit.name
         place = ops.placed_row(unit, self._tensor, f"&t{unit.number[self._tensor]}", "arrived")
@@ -103,7 +106,7 @@ class RowInput(Form):
             *states.arrived(f"arrived + 1 == {unit.upper}_INPUT_ROWS"),
         ]
         return [
-            *states.definitions([f"{self._anew}();"]),
+            *states.resetting([f"{self._anew}();"]),
             *(steps.starts(schedule) if schedule.steps else []),
             "// Rows of this inference that have arrived.",
             "static int32_t arrived;",

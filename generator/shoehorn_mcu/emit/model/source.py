@@ -9,7 +9,7 @@ import numpy as np
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.kernels.kernel_files import header_name
-from shoehorn_mcu.emit.model import apart, classes, header, ops, states, steps
+from shoehorn_mcu.emit.model import apart, header, ops, states, steps
 from shoehorn_mcu.emit.model.arenas import arenas_text
 from shoehorn_mcu.emit.model.forms import Arenas, Forms, forms
 from shoehorn_mcu.emit.model.weights import Constants
@@ -29,7 +29,7 @@ def _ends(unit: Unit) -> list[str]:
 
 
 def _includes(unit: Unit, form: Forms) -> list[str]:
-    needed = dict.fromkeys((*form.inputs.includes, *form.states.includes))
+    needed = dict.fromkeys((*form.inputs.includes, *form.states.includes, *form.cores.includes))
     inserting = any(stage.node.row_part for stage in unit.stepped)
     return [
         f'#include "{unit.name}.h"',
@@ -38,8 +38,7 @@ def _includes(unit: Unit, form: Forms) -> list[str]:
         "",
         f'#include "{header_name(unit.name)}"',
         f'#include "{unit.name}_weights.h"',
-        *(f'#include "sh/include/{name}.h"' for name in needed),
-        *(['#include "sh/cores/sh_cores.h"'] if unit.cores > 1 else []),
+        *(f'#include "sh/{path}"' for path in needed),
         *(['#include "sh/include/sh_insert.h"'] if inserting else []),
         '#include "sh/include/sh_tensor.h"',
     ]
@@ -60,7 +59,7 @@ def _placements(unit: Unit, arenas: Arenas) -> list[str]:
         size = f"{unit.arenas[placement.memory].macro}_BYTES"
         lines.append(c.comment(f"{c.quoted(placement.tensor)} {unit.type(placement.tensor)}"))
         if placement.memories:
-            last = unit.memories[-1]
+            *_, last = unit.arenas
             size = f"{unit.plan.starts[last]} + {unit.arenas[last].macro}_BYTES"
         if placement.slots:
             lines += _scattered(name, replace(placement, slots=unit.plan.table(placement)), tables, size)
@@ -139,8 +138,8 @@ def model_c(unit: Unit, found: Constants) -> str:
         *functions,
         *_ends(unit),
         *(steps.table(unit, schedule) if schedule.is_table else []),
-        *classes.definitions(unit),
-        *form.inputs.definitions(schedule),
+        *form.classes.definitions,
+        *form.inputs.running(schedule),
         *form.arenas.definitions,
         "",
     ]

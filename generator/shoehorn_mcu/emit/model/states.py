@@ -48,10 +48,10 @@ class Stateless(Form):
     )
 
     def forgetting(self, _more: Lines = ()) -> Lines:
-        """Nothing is to be forgotten; the same holds for `definitions`."""
+        """Nothing is to be forgotten; the same holds for `resetting`."""
         return ()
 
-    definitions = forgetting
+    resetting = forgetting
 
     def arrived(self, last: str) -> list[str]:
         """The statement that counts a row of the input, where the C expression `last` says that it is the last one."""
@@ -61,7 +61,7 @@ class Stateless(Form):
 class States(Form):
     """A model that keeps values from one inference to the next."""
 
-    includes = ("sh_bytes",)
+    includes = ("include/sh_bytes.h",)
     init = ("begun = 0;",)  # with an arena of the caller's
     anew, anew_remark = "restart", " States stay."  # the function that begins an inference anew
     caller_arena = (
@@ -86,7 +86,7 @@ class States(Form):
             f"void {unit.name}_reset(void);",
         ]
 
-    def definitions(self, more: Lines = ()) -> list[str]:
+    def resetting(self, more: Lines = ()) -> list[str]:
         """The function, the first values that are not one byte repeated, and whether there was an inference."""
         unit = self._unit
         arrays, body = [], []
