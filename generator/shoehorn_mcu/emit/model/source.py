@@ -115,18 +115,25 @@ def _other(name: str, members: Mapping[str, str]) -> Mapping[str, str]:
     return {"other": f"&{name}_rows"} if members else {}
 
 
-def model_c(unit: Unit, found: Constants) -> str:
-    """The implementation."""
-    functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
+def introduction(unit: Unit, writer: str = "Shoehorn") -> list[str]:
+    """What the library is, for the head of its file."""
     outcome = unit.plan.outcome
-    schedule, form = steps.schedule(unit), forms(unit)
-    lines = [
+    return [
         f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
-        f"// {arenas_text(unit)}. Written by Shoehorn.",
+        f"// {arenas_text(unit)}. Written by {writer}.",
         f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
         *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
+    ]
+
+
+def model_c(unit: Unit, found: Constants) -> str:
+    """The implementation."""
+    functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
+    schedule, form = steps.schedule(unit), forms(unit)
+    lines = [
+        *introduction(unit),
         *_includes(unit, form),
         "",
         *steps.hooks(unit, schedule),

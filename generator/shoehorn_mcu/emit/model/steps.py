@@ -136,10 +136,9 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         rows = [(*step, cores) for step, cores in zip(found.steps, found.cores, strict=True)]
         remark = "// Each step: its kind (see part), its first row, the row after its last, and its cores."
     largest = max(map(max, rows))
-    written_by = [(stage.index, ops.written(unit, stage, editions)) for stage, editions in found.kinds]
     several = len(unit.arenas) > 1
-    written = (stage.node.output.name for stage, _ in found.kinds)
-    places = [f", {_arena_number(unit, tensor)}" if several else "" for tensor in written]
+    places = [f", {_arena_number(unit, s.node.output.name)}" if several else "" for s, _ in found.kinds]
+    written = (f"{stage.index}, &{ops.written(unit, stage, editions)}" for stage, editions in found.kinds)
     kinds = [
         "#ifdef SH_TRACE",
         f"// Each kind of step: its op, and the tensor that it writes{' with the number of its arena' * several}.",
@@ -148,7 +147,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         "    const sh_tensor *output;",
         *(["    uint8_t memory;"] if several else []),
         "} kinds[] = {",
-        *(f"    {{{op}, &{output}{place}}}," for (op, output), place in zip(written_by, places, strict=True)),
+        *(f"    {{{each}{place}}}," for each, place in zip(written, places, strict=True)),
         "};",
         "#endif",
         "",
