@@ -9,7 +9,7 @@ from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.emit.folder.mlperf import Results, Task, Transform
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
-from shoehorn_mcu.emit.model.forms import forms
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.machine.targets import Board
@@ -17,7 +17,7 @@ from shoehorn_mcu.machine.targets import Board
 
 def _table(unit: Unit, kind: str) -> str:
     """`X(digits_input, 64u, SH_APP_INT8, 0.0625f, -128)` for each input (or output)."""
-    form, rows = forms(unit), []
+    form, rows = Forms(unit), []
     by_rows = {**form.inputs.app_functions, **form.outputs.app_functions}
     for suffix, tensor in unit.ends():
         if suffix.partition("_")[0] == kind:
@@ -38,7 +38,7 @@ def _table(unit: Unit, kind: str) -> str:
 
 def _output_rows(units: Sequence[Unit]) -> dict[str, str]:
     """Macros for outputs that are handed out row by row, where there are some."""
-    outputs = [forms(unit).outputs for unit in units]
+    outputs = [Forms(unit).outputs for unit in units]
     callbacks = [c.call("X", (callback,)) for each in outputs for callback in each.callbacks]
     if not callbacks:
         return {}
@@ -127,7 +127,7 @@ def app_config_h(models: Models, board: Board) -> str:
         "SH_APP_DB_BUFFER": str(buffer),
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
         "SH_APP_RESULTS": str(int(results)),
-        **(_shared_arena(models) if several else forms(units[0]).arenas.app),
+        **(_shared_arena(models) if several else Forms(units[0]).arenas.app),
         **({"SH_APP_CORES": str(models.cores)} if models.cores > 1 else {}),
         **_output_rows(units),
         **_other_types(units),
@@ -167,7 +167,7 @@ def _one(unit: Unit, identity: str) -> dict[str, str]:
         "SH_APP_INPUT_TABLE(X)": _table(unit, "input"),
         "SH_APP_OUTPUT_TABLE(X)": _table(unit, "output"),
         "SH_APP_OPS": str(len(unit.stages)),
-        **forms(unit).inputs.app,
+        **Forms(unit).inputs.app,
     }
 
 

@@ -10,7 +10,7 @@ from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.readme import library_readme
 from shoehorn_mcu.emit.kernels.kernel_files import header_name, kernel_files, kernels_h
 from shoehorn_mcu.emit.kernels.runtime_files import included, with_included
-from shoehorn_mcu.emit.model.forms import forms
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import model_c
 from shoehorn_mcu.emit.model.weights import Constants, weights_c, weights_h
@@ -70,7 +70,7 @@ def _library_properties(unit: Unit) -> str:
         "author=Shoehorn\n"
         "maintainer=Shoehorn\n"
         f"sentence={_description(unit)}\n"
-        f"paragraph={forms(unit).inputs.paragraph}\n"
+        f"paragraph={Forms(unit).inputs.paragraph}\n"
         "category=Data Processing\n"
         f"url={URL}\n"
         "architectures=*\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.emit.model.forms import Forms, forms
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.machine.targets import Board
 
@@ -23,7 +23,7 @@ def _ends(unit: Unit, form: Forms) -> list[str]:
 
 def _use(unit: Unit) -> list[str]:
     """C that runs one inference, and a table of the functions of inputs and outputs."""
-    form = forms(unit)
+    form = Forms(unit)
     return [
         "```c",
         f'#include "{unit.name}.h"',
@@ -56,7 +56,7 @@ def library_readme(unit: Unit) -> str:
             f"# {unit.name}",
             "",
             "The model as a C11 library, written by Shoehorn. It allocates nothing and no call can fail.",
-            forms(unit).arenas.readme,
+            Forms(unit).arenas.readme,
             "",
             *_use(unit),
             "",

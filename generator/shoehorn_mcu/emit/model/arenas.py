@@ -18,18 +18,14 @@ def arenas_text(unit: Unit) -> str:
 
 def _sizes(unit: Unit, place: str = "") -> list[str]:
     """The macros of sizes and alignment; `place` says where the arena `{0}` in another memory than the main one is."""
-    return [
+    lines = [
         f"#define {unit.upper}_ARENA_BYTES {unit.plan.arena_bytes}",
         f"#define {unit.upper}_ARENA_ALIGNMENT {ARENA_ALIGNMENT}",
-        *(
-            line
-            for arena in unit.other_arenas
-            for line in (
-                f"// The same in the memory {arena.memory}{place.format(arena)}.",
-                f"#define {arena.macro}_BYTES {arena.bytes}",
-            )
-        ),
     ]
+    for arena in unit.other_arenas:
+        remark = f"// The same in the memory {arena.memory}{place.format(arena)}."
+        lines += [remark, f"#define {arena.macro}_BYTES {arena.bytes}"]
+    return lines
 
 
 class OwnArenas(Form):

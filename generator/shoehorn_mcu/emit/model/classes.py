@@ -1,4 +1,4 @@
-"""The parts of `<model>.h` and `<model>.c` for the names of the classes that a model tells apart."""
+"""What files say of the names of the classes that a model tells apart."""
 
 from __future__ import annotations
 

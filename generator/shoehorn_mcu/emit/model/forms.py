@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from shoehorn_mcu.emit.model.arenas import CallerArenas, OwnArenas
 from shoehorn_mcu.emit.model.classes import Classes
 from shoehorn_mcu.emit.model.form import Form
-from shoehorn_mcu.emit.model.inputs import Inputs, RowInput, WholeInputs
-from shoehorn_mcu.emit.model.outputs import Outputs, RowOutput, WholeOutputs
+from shoehorn_mcu.emit.model.inputs import RowInput, WholeInputs
+from shoehorn_mcu.emit.model.outputs import RowOutput, WholeOutputs
 from shoehorn_mcu.emit.model.states import Stateless, States
 from shoehorn_mcu.emit.model.steps import SeveralCores
 from shoehorn_mcu.emit.unit import Unit
 
-Arenas = OwnArenas | CallerArenas
 
-
-@dataclass(frozen=True)
 class Forms:
-    """One of each kind; the forms of a kind have the same members."""
+    """Those of a unit, one of each kind, chosen here alone; the forms of a kind have the same members."""
 
-    arenas: Arenas
-    inputs: Inputs
-    outputs: Outputs
-    states: States | Stateless
-    cores: Form
-    classes: Form
-
-
-def forms(unit: Unit) -> Forms:
-    """The forms of a unit: chosen here alone."""
-    states = States(unit) if unit.graph.states else Stateless()
-    outputs = RowOutput(unit, unit.handed_out) if unit.handed_out is not None else WholeOutputs(unit)
-    taken = outputs, states
-    inputs = RowInput(unit, unit.streamed, *taken) if unit.streamed is not None else WholeInputs(unit, *taken)
-    arenas = CallerArenas(unit, states, [*inputs.init, *states.init]) if unit.caller_arena else OwnArenas(unit)
-    cores = SeveralCores(unit) if unit.cores > 1 else Form()
-    return Forms(arenas, inputs, outputs, states, cores, Classes(unit) if unit.classes else Form())
+    def __init__(self, unit: Unit) -> None:
+        self.states = states = States(unit) if unit.graph.states else Stateless()
+        self.outputs = outputs = WholeOutputs(unit) if unit.handed_out is None else RowOutput(unit, unit.handed_out)
+        row, taken = unit.streamed, (outputs, states)
+        self.inputs = WholeInputs(unit, *taken) if row is None else RowInput(unit, row, *taken)
+        init = [*self.inputs.init, *states.init]
+        self.arenas = CallerArenas(unit, states, init) if unit.caller_arena else OwnArenas(unit)
+        self.cores = SeveralCores(unit) if unit.cores > 1 else Form()
+        self.classes = Classes(unit) if unit.classes else Form()

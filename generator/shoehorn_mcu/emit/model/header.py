@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.emit.model.forms import forms
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, TensorType
 
@@ -17,7 +17,7 @@ def accessor(unit: Unit, suffix: str, tensor: str) -> str:
 
 def model_h(unit: Unit) -> str:
     """The header; C++ may include it."""
-    form = forms(unit)
+    form = Forms(unit)
     remarks = (
         c.comment(f"{c.quoted(unit.graph.name)} as static C, written by Shoehorn {__version__}."),
         "//",

@@ -4,8 +4,6 @@ inference, or rows that arrive, with `push_row` instead of `run`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.model import ops, steps
 from shoehorn_mcu.emit.model.form import Form, Lines
@@ -41,11 +39,8 @@ class WholeInputs(Form):
     def running(self, schedule: steps.Schedule) -> list[str]:
         """The functions that run an inference and forget the earlier ones."""
         unit, states = self._unit, self._states
-        body = (
-            steps.loop(schedule, "0", f"{len(schedule.steps)}u")
-            if schedule.is_table
-            else steps.statements(unit, schedule)
-        )
+        count = f"{len(schedule.steps)}u"
+        body = steps.loop(schedule, "0", count) if schedule.is_table else steps.statements(unit, schedule)
         run = c.function(f"void {unit.name}_run(void)", [*states.begin, *body, *states.end])
         return [*states.resetting(), run]
 
@@ -55,7 +50,6 @@ class RowInput(Form):
 
     includes = ("include/sh_bytes.h",)
     init = ("arrived = 0;",)
-    functions: Mapping[str, str] = {"input": "push_row"}
     prototypes_behind: Lines = ()
 
     def __init__(self, unit: Unit, tensor: str, outputs: Outputs, states: States | Stateless) -> None:
@@ -85,7 +79,7 @@ class RowInput(Form):
             f"        {name}_push_row(row);",
             "    }",
         ]
-        self.app_functions = {"input": f"{name}_next_row"}
+        self.functions, self.app_functions = {"input": "push_row"}, {"input": f"{name}_next_row"}
         self.app = {
             "SH_APP_RUN()": "((void)0)",
             "SH_APP_INPUT_ROWS": f"{type_.rows}u",
@@ -117,6 +111,3 @@ class RowInput(Form):
             "",
             c.function(f"void {self._anew}(void)", ["arrived = 0;"]),
         ]
-
-
-Inputs = WholeInputs | RowInput

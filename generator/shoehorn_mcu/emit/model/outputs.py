@@ -5,8 +5,6 @@ Steps know the second form by its steps that hand out rows; `definition` and `ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.model import ops
 from shoehorn_mcu.emit.model.form import Form, Lines
@@ -20,8 +18,8 @@ class WholeOutputs(Form):
     """Each output is in the arena after the last step, where the program reads it."""
 
     taking, taking_one = "read the outputs", "read the output"
-    held = "The input arrives row by row and is never held whole."  # with an input by rows
-    pushed = (  # the same: what a call does
+    held = "The input arrives row by row and is never held whole."  # said of an input by rows, as the next
+    pushed = (
         "// Each call copies its row and computes every row that needs no later input; after the last call the outputs",
         "// are complete. They are valid until the next row is written or pushed. There is no {}_run.",
     )
@@ -47,11 +45,10 @@ class RowOutput(Form):
     )
     validity: Lines = ()
     heading: Lines = ()
-    functions: Mapping[str, str] = {"output": "on_row"}
-    app_functions: Mapping[str, str] = {"output": "sh_app_no_data"}
 
     def __init__(self, unit: Unit, tensor: str) -> None:
-        callback, type_ = _callback(unit), unit.type(tensor)
+        callback, type_ = f"{unit.name}_on_row", unit.type(tensor)
+        self.functions, self.app_functions = {"output": "on_row"}, {"output": "sh_app_no_data"}
         head = f"void {callback}(int32_t y, const void *row)"
         self.taking, self.taking_one = f"take the rows of the output in {callback}", f"take its rows in {callback}"
         self.callbacks, self.rows, self.row_bytes = [callback], type_.rows, type_.row_bytes
@@ -75,16 +72,11 @@ class RowOutput(Form):
 Outputs = WholeOutputs | RowOutput
 
 
-def _callback(unit: Unit) -> str:
-    """The name of the function that the program provides."""
-    return f"{unit.name}_on_row"
-
-
 def definition(unit: Unit) -> list[str]:
     """The function that hands out rows [y0, y1); as those of ops, with a parameter per tensor of several editions."""
     (name,) = unit.graph.outputs
     taken = ("int32_t y0", "int32_t y1", *(f"const sh_tensor *t{unit.number[each]}" for each in _moving(unit)))
-    loop = c.block("for (int32_t y = y0; y < y1; y++)", [f"{_callback(unit)}(y, {ops.row(unit, name, 'y')});"])
+    loop = c.block("for (int32_t y = y0; y < y1; y++)", [f"{unit.name}_on_row(y, {ops.row(unit, name, 'y')});"])
     return ["// Hands out rows of the output.", c.function(f"static void {NAME}({', '.join(taken)})", loop), ""]
 
 

@@ -11,7 +11,7 @@ from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.kernels.kernel_files import header_name
 from shoehorn_mcu.emit.model import apart, header, ops, states, steps
 from shoehorn_mcu.emit.model.arenas import arenas_text
-from shoehorn_mcu.emit.model.forms import Arenas, Forms, forms
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.unit import Unit, touched
 from shoehorn_mcu.planner.memory_plan import Placement
@@ -44,13 +44,13 @@ def _includes(unit: Unit, form: Forms) -> list[str]:
     ]
 
 
-def _placements(unit: Unit, arenas: Arenas) -> list[str]:
+def _placements(unit: Unit, form: Forms) -> list[str]:
     """The arena, and the placements of the tensors that steps touch."""
     used = {name for stage in unit.stepped for name in touched(stage)} | {unit.streamed}
     lines = []
     for arena in unit.arenas.values():
         counted = f'_Static_assert({arena.macro}_BYTES <= INT32_MAX, "rows are counted in int32_t");'
-        lines += [*arenas.storage(arena), counted, ""]
+        lines += [*form.arenas.storage(arena), counted, ""]
     tables: dict[tuple[int, ...], str] = {}  # the chunks of a block have the same addresses, one chunk after the other
     for placement in unit.plan.placements:
         if placement.tensor not in used:
@@ -131,7 +131,7 @@ def introduction(unit: Unit, writer: str = "Shoehorn") -> list[str]:
 def model_c(unit: Unit, found: Constants) -> str:
     """The implementation."""
     functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
-    schedule, form = steps.schedule(unit), forms(unit)
+    schedule, form = steps.schedule(unit), Forms(unit)
     lines = [
         *introduction(unit),
         *_includes(unit, form),
@@ -139,7 +139,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         *steps.hooks(unit, schedule),
         "",
         *states.rings(unit),
-        *_placements(unit, form.arenas),
+        *_placements(unit, form),
         *apart.definition(unit),
         *ops.shared(unit),
         *functions,

@@ -1,4 +1,4 @@
-"""The parts of `<model>.h` and `<model>.c` for states: tensors that keep their values between inferences."""
+"""What files say of states, tensors that keep their values between inferences, and what they say without any."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def _first(number: int) -> str:
 class Stateless(Form):
     """A model that keeps nothing from one inference to the next."""
 
-    begin = ()
-    end = ()
-    anew, anew_remark = "reset", ""
-    caller_arena = (
+    begin: Lines = ()  # statements before the first step
+    end: Lines = ()  # statements after the last step
+    anew, anew_remark = "reset", ""  # the function that begins an inference of rows anew, and what is said of it
+    caller_arena = (  # the rule for memory of the caller
         "Models that never run",
         "// at the same time may share the memory; inputs and outputs are then valid until another model uses it.",
     )
@@ -62,8 +62,8 @@ class States(Form):
     """A model that keeps values from one inference to the next."""
 
     includes = ("include/sh_bytes.h",)
-    init = ("begun = 0;",)  # with an arena of the caller's
-    anew, anew_remark = "restart", " States stay."  # the function that begins an inference anew
+    init = ("begun = 0;",)
+    anew, anew_remark = "restart", " States stay."
     caller_arena = (
         "The model keeps",
         "// values there between inferences, so nothing else may use the memory. They take their first values anew.",
