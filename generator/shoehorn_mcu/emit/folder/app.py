@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.emit import c
@@ -34,19 +34,6 @@ def _table(unit: Unit, kind: str) -> str:
             )
             rows.append(c.call("X", arguments))
     return " ".join(rows)
-
-
-def _output_rows(units: Sequence[Unit]) -> dict[str, str]:
-    """Macros for outputs that are handed out row by row, where there are some."""
-    outputs = [Forms(unit).outputs for unit in units]
-    callbacks = [c.call("X", (callback,)) for each in outputs for callback in each.callbacks]
-    if not callbacks:
-        return {}
-    return {
-        "SH_APP_OUTPUT_ROWS": _select(f"{each.rows}u" for each in outputs),
-        "SH_APP_OUTPUT_ROW_BYTES": _select(f"{each.row_bytes}u" for each in outputs),
-        "SH_APP_ON_ROW_TABLE(X)": " ".join(callbacks),
-    }
 
 
 def _other_types(units: Sequence[Unit]) -> dict[str, str]:
@@ -115,7 +102,7 @@ def _flush_to_zero(units: Sequence[Unit]) -> dict[str, str]:
 def app_config_h(models: Models, board: Board) -> str:
     """The macros of the table in emit/README.md, and compile-time assertions that the models fit the board."""
     spec, units, buffer = board.spec, models.units, int(models.db_buffer(board))
-    task = models.task
+    task, forms = models.task, [Forms(unit) for unit in units]
     if task and task.transform is Transform.FLOAT32 and not buffer:
         task = None  # quantising on the board needs the buffer
     results = Results.OUTPUTS if units[0].handed_out or not task else task.results  # of no output that is held whole
@@ -127,11 +114,11 @@ def app_config_h(models: Models, board: Board) -> str:
         "SH_APP_DB_BUFFER": str(buffer),
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
         "SH_APP_RESULTS": str(int(results)),
-        **(_shared_arena(models) if several else Forms(units[0]).arenas.app),
+        **(_shared_arena(models) if several else forms[0].arenas.app),
         **({"SH_APP_CORES": str(models.cores)} if models.cores > 1 else {}),
-        **_output_rows(units),
+        **_of_some([form.outputs.app for form in forms]),
         **_other_types(units),
-        **_reset_states(units),
+        **_of_some([form.states.app for form in forms]),
         **_real_bytes(units),
         **_flush_to_zero(units),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
@@ -171,7 +158,10 @@ def _one(unit: Unit, identity: str) -> dict[str, str]:
     }
 
 
-_LISTED = {"SH_APP_IDENTITY": ", ", "SH_APP_INPUT_TABLE(X)": " ", "SH_APP_OUTPUT_TABLE(X)": " "}
+_NOTHING = {"SH_APP_OUTPUT_ROWS": "0u", "SH_APP_OUTPUT_ROW_BYTES": "0u", "SH_APP_RESET_STATES()": "((void)0)"}
+"""Macros that only some models have, and their values for the others."""
+_TABLES = ("INPUT_TABLE", "OUTPUT_TABLE", "ON_ROW_TABLE")
+_LISTED = {"SH_APP_IDENTITY": ", ", **dict.fromkeys((f"SH_APP_{name}(X)" for name in _TABLES), " ")}
 """Macros that have all models' values, one after the other, and what is between them."""
 
 
@@ -224,10 +214,11 @@ def _shared_arena(models: Models) -> dict[str, str]:
     }
 
 
-def _reset_states(units: Sequence[Unit]) -> dict[str, str]:
-    """The macro that gives states their first values, where there are states."""
-    calls = [f"{unit.name}_reset()" if unit.graph.states else "((void)0)" for unit in units]
-    return {"SH_APP_RESET_STATES()": _select(calls)} if any(unit.graph.states for unit in units) else {}
+def _of_some(models: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The macros of forms that some models have."""
+    names = dict.fromkeys(name for macros in models for name in macros)
+    filled = [{**_NOTHING, **macros} for macros in models]
+    return {name: _merged(name, [each[name] for each in filled if name in each]) for name in names}
 
 
 def _real_bytes(units: Sequence[Unit]) -> dict[str, str]:

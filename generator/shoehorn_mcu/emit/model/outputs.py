@@ -25,8 +25,6 @@ class WholeOutputs(Form):
     )
     validity: Lines = ("// Outputs are valid until an input is written.",)
     heading: Lines = ("", "// Outputs.")
-    callbacks: Lines = ()
-    rows = row_bytes = 0  # handed out
 
     def __init__(self, unit: Unit) -> None:
         self.example = [
@@ -51,7 +49,11 @@ class RowOutput(Form):
         self.functions, self.app_functions = {"output": "on_row"}, {"output": "sh_app_no_data"}
         head = f"void {callback}(int32_t y, const void *row)"
         self.taking, self.taking_one = f"take the rows of the output in {callback}", f"take its rows in {callback}"
-        self.callbacks, self.rows, self.row_bytes = [callback], type_.rows, type_.row_bytes
+        self.app = {
+            "SH_APP_OUTPUT_ROWS": f"{type_.rows}u",
+            "SH_APP_OUTPUT_ROW_BYTES": f"{type_.row_bytes}u",
+            "SH_APP_ON_ROW_TABLE(X)": f"X({callback})",
+        }
         self.prototypes = [
             "",
             "// Your program provides this function. It gets each row of the output as soon as that is finished, row 0",

@@ -73,6 +73,7 @@ class States(Form):
         self._unit = unit
         self.begin = c.block("if (begun == 0)", [f"{unit.name}_reset();"])
         self.end = _end(unit)
+        self.app = {"SH_APP_RESET_STATES()": f"{unit.name}_reset()"}
 
     def forgetting(self, more: str = "") -> list[str]:
         """The declaration of the function that forgets all inferences before."""
