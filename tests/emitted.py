@@ -53,8 +53,8 @@ def _arena(unit: Unit) -> tuple[str, str]:
     """Definition and hand-over of the arena where it is the caller's."""
     if not unit.caller_arena:
         return "", ""
-    alignment, names = f"{unit.upper}_ARENA_ALIGNMENT", [f"memory{i}" for i in range(len(unit.memories))]
-    sizes = (f"{unit.arena_macro(memory)}_BYTES" for memory in unit.memories)
+    alignment, names = f"{unit.upper}_ARENA_ALIGNMENT", [f"memory{i}" for i in range(len(unit.arenas))]
+    sizes = (f"{arena.macro}_BYTES" for arena in unit.arenas.values())
     arrays = (
         f"static _Alignas({alignment}) uint8_t {name}[{size}];\n" for name, size in zip(names, sizes, strict=True)
     )

@@ -303,7 +303,7 @@ def test_without_a_board_the_names_are_the_user_s():
     listed = made.report["plan"]["memories"]  # type: ignore[index, call-overload]
 
     assert [(m["name"], m["available_bytes"]) for m in listed] == [("sram", 800), ("slow", 700)]
-    assert made.unit.memories == (SRAM, "slow")
+    assert [*made.unit.arenas] == [SRAM, "slow"]
 
 
 @needs_qemu
@@ -367,4 +367,4 @@ def test_a_firmware_in_two_memories_is_built_for_a_board_without_emulator(
         section = sections[f".memory.{memory.name}"]
         assert (section["sh_addr"], section["sh_size"]) == (memory.origin, sizes[memory.name])
         assert section["sh_type"] == "SHT_NOBITS"
-    assert planned.unit.cores == 1 and len(planned.unit.memories) == 2
+    assert planned.unit.cores == 1 and len(planned.unit.arenas) == 2

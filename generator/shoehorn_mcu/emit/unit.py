@@ -21,6 +21,35 @@ class InRam:
     saved_cycles: int = 0  # of waiting in one inference, predicted
 
 
+def arena_section(memory: str) -> str:
+    """The section of the arena in a memory that is not the board's main one; the board's linker script places it."""
+    return f".bss.memory.{memory}"
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The arena in a memory, with its names in the C text: those in the board's main memory are short."""
+
+    memory: str
+    bytes: int
+    name: str
+    macro: str  # what the macros about it begin with
+    parameter: str  # of the function that passes the caller's arenas to the library
+    inside: str  # where its bytes are, in a sentence about their number
+    section: str
+
+    @classmethod
+    def of(cls, memory: str, size: int, model: str) -> Arena:
+        """That of a model, whose name has capital letters here."""
+        suffix, inside = ("", "") if memory == SRAM else (f"_{memory}", f" in {memory}")
+        macro = f"{model}_ARENA{suffix.upper()}"
+        return cls(memory, size, f"arena{suffix}", macro, f"memory{suffix}", inside, arena_section(memory))
+
+    @property
+    def is_main(self) -> bool:
+        return self.memory == SRAM
+
+
 @dataclass(frozen=True, eq=False)
 class Unit:
     """One model with every decision made; only the C text remains to be written."""
@@ -70,25 +99,23 @@ class Unit:
         return {tensor: i for i, tensor in enumerate(self.editions)}
 
     @cached_property
-    def memories(self) -> tuple[str, ...]:
-        """The memories that have an arena; without any tensor, the board's main one."""
-        return tuple(memory for memory, size in self.plan.arenas.items() if size) or (SRAM,)
+    def arenas(self) -> Mapping[str, Arena]:
+        """By memory that has one: its arena; without any tensor, that of the board's main one."""
+        used = {memory: size for memory, size in self.plan.arenas.items() if size} or {SRAM: 0}
+        return {memory: Arena.of(memory, size, self.upper) for memory, size in used.items()}
 
-    def arena(self, memory: str) -> str:
-        """The name of the arena in a memory in the C text."""
-        return "arena" if memory == SRAM else f"arena_{memory}"
+    @property
+    def other_arenas(self) -> list[Arena]:
+        """Those in other memories than the board's main one."""
+        return [arena for arena in self.arenas.values() if not arena.is_main]
 
     def arena_of(self, tensor: str) -> str:
         """The name of the arena that a tensor is in, with all its rows."""
-        return self.arena(self.placements[tensor].memory)
+        return self.arenas[self.placements[tensor].memory].name
 
     def is_apart(self, tensor: str) -> bool:
         """Whether rows of a tensor are in several arenas."""
         return bool(self.placements[tensor].memories)
-
-    def arena_macro(self, memory: str) -> str:
-        """What the macros about the arena in a memory begin with."""
-        return f"{self.upper}_ARENA" if memory == SRAM else f"{self.upper}_ARENA_{memory.upper()}"
 
     def placement_name(self, tensor: str, edition: int) -> str:
         """The placement's name in the C text: `t3`, or `t3_1` where there are several."""

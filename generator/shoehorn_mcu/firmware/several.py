@@ -9,7 +9,7 @@ from pathlib import Path
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.project import Emitted, project_of_several
-from shoehorn_mcu.emit.model.header import ARENA_ALIGNMENT
+from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.estimate import flash
 from shoehorn_mcu.estimate.ram import ram

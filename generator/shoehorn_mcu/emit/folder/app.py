@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.emit.folder.mlperf import Results, Task, Transform
-from shoehorn_mcu.emit.model import handout
-from shoehorn_mcu.emit.model.header import ARENA_ALIGNMENT, arena_section
+from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.planner.memory_plan import SRAM
 
 
 def _table(unit: Unit, kind: str) -> str:
     """`X(digits_input, 64u, SH_APP_INT8, 0.0625f, -128)` for each input (or output)."""
-    rows = []
+    form, rows = Forms(unit), []
+    by_rows = {**form.inputs.app_functions, **form.outputs.app_functions}
     for suffix, tensor in unit.ends():
         if suffix.partition("_")[0] == kind:
             type_ = unit.type(tensor)
             scale, zero = (type_.quant.scale, type_.quant.zero_point) if type_.quant else (0.0, 0)
             if type_.dtype is DType.FLOAT32:
                 scale, zero = 0.0, 0
-            by_rows = {("input", unit.streamed): f"{unit.name}_next_row", ("output", unit.handed_out): "sh_app_no_data"}
             arguments = (
-                by_rows.get((kind, tensor), f"{unit.name}_{suffix}"),
+                by_rows.get(suffix, f"{unit.name}_{suffix}"),
                 f"{type_.bytes}u",
                 f"SH_APP_{type_.dtype.name}",
                 c.number(float(scale)),
@@ -35,56 +34,6 @@ def _table(unit: Unit, kind: str) -> str:
             )
             rows.append(c.call("X", arguments))
     return " ".join(rows)
-
-
-def _rows(unit: Unit) -> dict[str, str]:
-    """Macros that run an inference: in one call, or row by row."""
-    if unit.streamed is None:
-        return {
-            "SH_APP_RUN()": f"{unit.name}_run()",
-            "SH_APP_INPUT_ROWS": "0u",
-            "SH_APP_INPUT_ROW_BYTES": "0u",
-            "SH_APP_PUSH_ROW(row)": "((void)(row))",
-            "SH_APP_RESET()": "((void)0)",
-        }
-    type_ = unit.type(unit.streamed)
-    return {
-        "SH_APP_RUN()": "((void)0)",
-        "SH_APP_INPUT_ROWS": f"{type_.rows}u",
-        "SH_APP_INPUT_ROW_BYTES": f"{type_.row_bytes}u",
-        "SH_APP_PUSH_ROW(row)": f"{unit.name}_push_row(row)",
-        "SH_APP_RESET()": f"{unit.name}_{'restart' if unit.graph.states else 'reset'}()",
-    }
-
-
-def _output_rows(units: Sequence[Unit]) -> dict[str, str]:
-    """Macros for outputs that are handed out row by row, where there are some."""
-    if not any(unit.handed_out for unit in units):
-        return {}
-    types = [unit.type(unit.handed_out) if unit.handed_out else None for unit in units]
-    callbacks = (c.call("X", (handout.callback(unit),)) for unit in units if unit.handed_out)
-    return {
-        "SH_APP_OUTPUT_ROWS": _select(f"{type_.rows if type_ else 0}u" for type_ in types),
-        "SH_APP_OUTPUT_ROW_BYTES": _select(f"{type_.row_bytes if type_ else 0}u" for type_ in types),
-        "SH_APP_ON_ROW_TABLE(X)": " ".join(callbacks),
-    }
-
-
-def _arena(unit: Unit) -> dict[str, str]:
-    """Macros for the arena that the application owns, where the library has none of its own."""
-    if not unit.caller_arena:
-        return {}
-    others = [memory for memory in unit.memories if memory != SRAM]
-    rows = (
-        c.call("X", (unit.arena(each), f"{unit.arena_macro(each)}_BYTES", c.string(arena_section(each))))
-        for each in others
-    )
-    return {
-        **({"SH_APP_ARENA_BYTES": f"{unit.upper}_ARENA_BYTES"} if SRAM in unit.memories else {}),
-        "SH_APP_ARENA_ALIGNMENT": f"{unit.upper}_ARENA_ALIGNMENT",
-        **({"SH_APP_OTHER_ARENAS(X)": " ".join(rows)} if others else {}),
-        "SH_APP_INIT(arena)": c.call(f"{unit.name}_init", map(unit.arena, unit.memories)),
-    }
 
 
 def _other_types(units: Sequence[Unit]) -> dict[str, str]:
@@ -153,7 +102,7 @@ def _flush_to_zero(units: Sequence[Unit]) -> dict[str, str]:
 def app_config_h(models: Models, board: Board) -> str:
     """The macros of the table in emit/README.md, and compile-time assertions that the models fit the board."""
     spec, units, buffer = board.spec, models.units, int(models.db_buffer(board))
-    task = models.task
+    task, forms = models.task, [Forms(unit) for unit in units]
     if task and task.transform is Transform.FLOAT32 and not buffer:
         task = None  # quantising on the board needs the buffer
     results = Results.OUTPUTS if units[0].handed_out or not task else task.results  # of no output that is held whole
@@ -165,11 +114,11 @@ def app_config_h(models: Models, board: Board) -> str:
         "SH_APP_DB_BUFFER": str(buffer),
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
         "SH_APP_RESULTS": str(int(results)),
-        **(_shared_arena(models) if several else _arena(units[0])),
+        **(_shared_arena(models) if several else forms[0].arenas.app),
         **({"SH_APP_CORES": str(models.cores)} if models.cores > 1 else {}),
-        **_output_rows(units),
+        **_of_some([form.outputs.app for form in forms]),
         **_other_types(units),
-        **_reset_states(units),
+        **_of_some([form.states.app for form in forms]),
         **_real_bytes(units),
         **_flush_to_zero(units),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
@@ -205,11 +154,14 @@ def _one(unit: Unit, identity: str) -> dict[str, str]:
         "SH_APP_INPUT_TABLE(X)": _table(unit, "input"),
         "SH_APP_OUTPUT_TABLE(X)": _table(unit, "output"),
         "SH_APP_OPS": str(len(unit.stages)),
-        **_rows(unit),
+        **Forms(unit).inputs.app,
     }
 
 
-_LISTED = {"SH_APP_IDENTITY": ", ", "SH_APP_INPUT_TABLE(X)": " ", "SH_APP_OUTPUT_TABLE(X)": " "}
+_NOTHING = {"SH_APP_OUTPUT_ROWS": "0u", "SH_APP_OUTPUT_ROW_BYTES": "0u", "SH_APP_RESET_STATES()": "((void)0)"}
+"""Macros that only some models have, and their values for the others."""
+_TABLES = ("INPUT_TABLE", "OUTPUT_TABLE", "ON_ROW_TABLE")
+_LISTED = {"SH_APP_IDENTITY": ", ", **dict.fromkeys((f"SH_APP_{name}(X)" for name in _TABLES), " ")}
 """Macros that have all models' values, one after the other, and what is between them."""
 
 
@@ -262,10 +214,11 @@ def _shared_arena(models: Models) -> dict[str, str]:
     }
 
 
-def _reset_states(units: Sequence[Unit]) -> dict[str, str]:
-    """The macro that gives states their first values, where there are states."""
-    calls = [f"{unit.name}_reset()" if unit.graph.states else "((void)0)" for unit in units]
-    return {"SH_APP_RESET_STATES()": _select(calls)} if any(unit.graph.states for unit in units) else {}
+def _of_some(models: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The macros of forms that some models have."""
+    names = dict.fromkeys(name for macros in models for name in macros)
+    filled = [{**_NOTHING, **macros} for macros in models]
+    return {name: _merged(name, [each[name] for each in filled if name in each]) for name in names}
 
 
 def _real_bytes(units: Sequence[Unit]) -> dict[str, str]:

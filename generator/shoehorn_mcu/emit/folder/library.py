@@ -10,6 +10,7 @@ from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.readme import library_readme
 from shoehorn_mcu.emit.kernels.kernel_files import header_name, kernel_files, kernels_h
 from shoehorn_mcu.emit.kernels.runtime_files import included, with_included
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import model_c
 from shoehorn_mcu.emit.model.weights import Constants, weights_c, weights_h
@@ -62,9 +63,6 @@ def _library_json(unit: Unit) -> str:
 
 def _library_properties(unit: Unit) -> str:
     """Arduino's manifest."""
-    read = f"take its rows in {unit.name}_on_row" if unit.handed_out else "read the output"
-    whole = f"Write the input, call {unit.name}_run, {read}."
-    by_rows = f"Call {unit.name}_push_row with each row of the input, {read}."
     return (
         f"# {c.SPDX}\n"
         f"name={unit.name}\n"
@@ -72,7 +70,7 @@ def _library_properties(unit: Unit) -> str:
         "author=Shoehorn\n"
         "maintainer=Shoehorn\n"
         f"sentence={_description(unit)}\n"
-        f"paragraph={by_rows if unit.streamed else whole}\n"
+        f"paragraph={Forms(unit).inputs.paragraph}\n"
         "category=Data Processing\n"
         f"url={URL}\n"
         "architectures=*\n"

@@ -14,9 +14,9 @@ _COLUMNS = 48  # of an arena
 def memory_map(unit: Unit) -> list[str]:
     """Comment lines: for each arena a bar of it per tensor, the tensors in the order of the ops that write them."""
     lines = []
-    for memory in unit.memories:
-        size = unit.plan.arenas.get(memory, 0)
-        where = "The arena" if len(unit.memories) == 1 else f"The arena in {memory}"
+    for memory, arena in unit.arenas.items():
+        size = arena.bytes
+        where = "The arena" if len(unit.arenas) == 1 else f"The arena in {memory}"
         lines += [
             f"// {where} has {size} bytes; a column of the picture is {-(-size // _COLUMNS)} bytes. A tensor has its",
             "// bytes from the op that writes it to the last op that reads it. Where ops run row by row, tensors of",

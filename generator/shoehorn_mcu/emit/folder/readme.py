@@ -5,114 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.emit.model.header import arena_section
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.planner.memory_plan import SRAM
 
 
-def _ends(unit: Unit) -> list[str]:
+def _ends(unit: Unit, form: Forms) -> list[str]:
     """A row for each input and output: function, tensor, type, quantisation."""
-    rows = []
+    rows, by_rows = [], {**form.inputs.functions, **form.outputs.functions}
     for suffix, tensor in unit.ends():
         type_ = unit.type(tensor)
-        by_rows = {("input", unit.streamed): "push_row", ("output", unit.handed_out): "on_row"}
-        function = by_rows.get((suffix, tensor), suffix)
         real = f"{type_.quant.scale:.9g} * (stored {-type_.quant.zero_point:+d})" if type_.quant else "stored"
         name = "".join(ch if " " <= ch <= "~" and ch not in "`|" else "?" for ch in tensor)
-        rows.append(f"| `{unit.name}_{function}()` | `{name}` | {type_} | {real} |")
+        rows.append(f"| `{unit.name}_{by_rows.get(suffix, suffix)}()` | `{name}` | {type_} | {real} |")
     return rows
 
 
-def _example(unit: Unit) -> list[str]:
-    """C that runs one inference."""
-    name, upper = unit.name, unit.upper
-    arena = [
-        f"static _Alignas({upper}_ARENA_ALIGNMENT) uint8_t {unit.arena(memory)}[{unit.arena_macro(memory)}_BYTES];"
-        + ("" if memory == SRAM else f" // in the memory {memory}")
-        for memory in unit.memories
-    ]
-    arena.append("")
-    init = f"    {name}_init({', '.join(map(unit.arena, unit.memories))});      // once, before any other call"
-    whole = [
-        f"    {upper}_INPUT_TYPE *input = {name}_input();",
-        f"    // ... write {upper}_INPUT_ELEMENTS values to input ...",
-        f"    {name}_run();",
-    ]
-    by_rows = [
-        f"    for (int y = 0; y < {upper}_INPUT_ROWS; y++) {{",
-        f"        void *row = {name}_next_row();",
-        f"        // ... write {upper}_INPUT_ROW_BYTES bytes to row ...",
-        f"        {name}_push_row(row);",
-        "    }",
-    ]
-    on_row = [
-        f"void {name}_on_row(int32_t y, const void *row)",
-        "{",
-        f"    const {upper}_OUTPUT_TYPE *values = row;",
-        f"    // ... use the {upper}_OUTPUT_ROW_BYTES bytes of row y of the output ...",
-        "}",
-        "",
-    ]
-    output = [
-        f"    const {upper}_OUTPUT_TYPE *output = {name}_output();",
-        f"    // ... read {upper}_OUTPUT_ELEMENTS values from output ...",
-    ]
-    return [
-        f'#include "{name}.h"',
-        "",
-        *(arena if unit.caller_arena else []),
-        *(on_row if unit.handed_out else []),
-        "void infer(void)",
-        "{",
-        *([init] if unit.caller_arena else []),
-        *(by_rows if unit.streamed else whole),
-        *([] if unit.handed_out else output),
-        "}",
-    ]
-
-
 def _use(unit: Unit) -> list[str]:
-    """Explains in which order the functions are called."""
-    reuse = (
-        f"`{unit.name}_reset()` abandons an unfinished inference."
-        if unit.streamed
-        else "An inference reuses the bytes of its inputs, so write all inputs before each call."
-    )
+    """C that runs one inference, and a table of the functions of inputs and outputs."""
+    form = Forms(unit)
     return [
         "```c",
-        *_example(unit),
+        f'#include "{unit.name}.h"',
+        "",
+        *form.arenas.example_head,
+        *form.outputs.example_head,
+        "void infer(void)",
+        "{",
+        *form.arenas.example,
+        *form.inputs.example,
+        *form.outputs.example,
+        "}",
         "```",
         "",
         "| function | tensor | type | real value |",
         "|---|---|---|---|",
-        *_ends(unit),
+        *_ends(unit, form),
         "",
-        reuse,
+        form.inputs.use,
         f"`{unit.name}.h` has types, shapes, scales, zero points and row sizes as macros.",
     ]
 
 
-def _inside(memory: str) -> str:
-    return "" if memory == SRAM else f" in {memory}"
-
-
 def library_readme(unit: Unit) -> str:
     """Markdown for the library's own folder."""
-    if unit.caller_arena:
-        sizes = " and ".join(f"{unit.plan.arenas[memory]:,} bytes" + _inside(memory) for memory in unit.memories)
-        arena = f"The program owns the arena ({sizes}) and passes it to `{unit.name}_init()`."
-    else:
-        arena = (
-            f"The arena of {unit.plan.arena_bytes:,} bytes is a static array. Define `{unit.upper}_ARENA_SECTION` as a "
-            f"string where `{unit.name}.c` is compiled to place it in a section of your linker script."
-        )
-        for memory in (memory for memory in unit.memories if memory != SRAM):
-            macro = unit.arena_macro(memory)
-            arena += (
-                f" A part of {unit.plan.arenas[memory]:,} bytes belongs into the memory {memory}: your linker script "
-                f"places `{arena_section(memory)}` there, or the section that `{macro}_SECTION` names."
-            )
     return "\n".join(
         (
             f"<!-- {c.SPDX} -->",
@@ -120,7 +56,7 @@ def library_readme(unit: Unit) -> str:
             f"# {unit.name}",
             "",
             "The model as a C11 library, written by Shoehorn. It allocates nothing and no call can fail.",
-            arena,
+            Forms(unit).arenas.readme,
             "",
             *_use(unit),
             "",

@@ -12,8 +12,8 @@ from shoehorn_mcu.emit.bundle import Bundle, sealed
 from shoehorn_mcu.emit.folder.memory_map import memory_map
 from shoehorn_mcu.emit.kernels.amalgam import Amalgam, Definition, Kernel, is_prototype, shown, text_of
 from shoehorn_mcu.emit.kernels.c_items import Item, Reader, renamed
-from shoehorn_mcu.emit.model.header import arenas_text, model_h
-from shoehorn_mcu.emit.model.source import model_c
+from shoehorn_mcu.emit.model.header import model_h
+from shoehorn_mcu.emit.model.source import introduction, model_c
 from shoehorn_mcu.emit.model.weights import Constants, array_texts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.machine.targets import Isa
@@ -79,14 +79,9 @@ def _header(unit: Unit) -> str:
 
 def _introduction(unit: Unit) -> list[str]:
     """What the file is, and what is where in it."""
-    name, outcome = unit.name, unit.plan.outcome
+    name = unit.name
     return [
-        f"// {c.SPDX}",
-        c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
-        f"// {arenas_text(unit)}. Written by Shoehorn {__version__}.",
-        f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
-        *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
-        *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
+        *introduction(unit, f"Shoehorn {__version__}"),
         "//",
         f"// This file and {name}.h are the whole library. Compile this file as C11; include {name}.h in C or in C++.",
         "//",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.unit import Unit
@@ -19,12 +20,12 @@ def definition(unit: Unit) -> list[str]:
     if not any(map(unit.is_apart, unit.placements)):
         return []
     starts = unit.plan.starts
-    *others, last = unit.memories
+    *_, last = unit.arenas
     body = [
         "const uint16_t *narrow = tensor->slots16;",
         "size_t at = (size_t)(narrow != NULL ? narrow[y] : tensor->other->slots[y]) * SH_SLOT_BYTES;",
     ]
-    for memory, following in zip(others, unit.memories[1:], strict=True):
+    for memory, following in pairwise(unit.arenas):
         body += c.block(f"if (at < {starts[following]})", [f"return {_from(unit, memory)};"])
     body.append(f"return {_from(unit, last)};")
     return [
@@ -38,7 +39,7 @@ def definition(unit: Unit) -> list[str]:
 def _from(unit: Unit, memory: str) -> str:
     """The C expression of the address in a memory that is `at` in the table."""
     start = unit.plan.starts[memory]
-    return f"{unit.arena(memory)} + at" if start == 0 else f"{unit.arena(memory)} + (at - {start})"
+    return f"{unit.arenas[memory].name} + at" if start == 0 else f"{unit.arenas[memory].name} + (at - {start})"
 
 
 def traced(unit: Unit) -> bool:

@@ -219,7 +219,7 @@ def _scratch(unit: Unit, stage: Stage) -> str:
     if stage.name not in places:
         return "NULL"
     found, parts = places[stage.name], unit.scratch_parts(stage)
-    first = c.offset(unit.arena(found.memory), found.address)
+    first = c.offset(unit.arenas[found.memory].name, found.address)
     return first if parts == 1 else f"{first} + core * {found.bytes // parts}"
 
 

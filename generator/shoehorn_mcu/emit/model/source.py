@@ -9,10 +9,12 @@ import numpy as np
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.kernels.kernel_files import header_name
-from shoehorn_mcu.emit.model import apart, classes, header, ops, states, steps, stream
+from shoehorn_mcu.emit.model import apart, header, ops, states, steps
+from shoehorn_mcu.emit.model.arenas import arenas_text
+from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.unit import Unit, touched
-from shoehorn_mcu.planner.memory_plan import SRAM, Placement
+from shoehorn_mcu.planner.memory_plan import Placement
 
 SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
 
@@ -26,7 +28,8 @@ def _ends(unit: Unit) -> list[str]:
     return lines
 
 
-def _includes(unit: Unit) -> list[str]:
+def _includes(unit: Unit, form: Forms) -> list[str]:
+    needed = dict.fromkeys((*form.inputs.includes, *form.states.includes, *form.cores.includes))
     inserting = any(stage.node.row_part for stage in unit.stepped)
     return [
         f'#include "{unit.name}.h"',
@@ -35,56 +38,29 @@ def _includes(unit: Unit) -> list[str]:
         "",
         f'#include "{header_name(unit.name)}"',
         f'#include "{unit.name}_weights.h"',
-        *(['#include "sh/include/sh_bytes.h"'] if unit.streamed or unit.graph.states else []),
-        *(['#include "sh/cores/sh_cores.h"'] if unit.cores > 1 else []),
+        *(f'#include "sh/{path}"' for path in needed),
         *(['#include "sh/include/sh_insert.h"'] if inserting else []),
         '#include "sh/include/sh_tensor.h"',
     ]
 
 
-def _arena(unit: Unit, memory: str) -> list[str]:
-    """The arena in a memory itself, or the pointer to the caller's.
-
-    Elsewhere than in the board's main memory it is in a section of its own, which our linker scripts place there.
-    """
-    name, macro = unit.arena(memory), unit.arena_macro(memory)
-    if unit.caller_arena:
-        return ["// The caller's memory.", f"static uint8_t *{name};"]
-    section, place = f"{macro}_SECTION", f"{name.upper()}_PLACE"
-    usual = c.string(header.arena_section(memory))
-    return [
-        *([] if memory == SRAM else [f"#ifndef {section}", f"#define {section} {usual}", "#endif"]),
-        f"#ifdef {section}",
-        f"#define {place} __attribute__((section({section})))",
-        "#else",
-        f"#define {place}",
-        "#endif",
-        f"static _Alignas({header.ARENA_ALIGNMENT}) uint8_t {name}[{macro}_BYTES] {place};",
-    ]
-
-
-def _init(unit: Unit) -> str:
-    reset = [*(["arrived = 0;"] if unit.streamed else []), *(["begun = 0;"] if unit.graph.states else [])]
-    taken = (f"{unit.arena(memory)} = {parameter};" for memory, parameter in header.init_parameters(unit).items())
-    return c.function(header.init_head(unit), [*taken, *reset])
-
-
-def _placements(unit: Unit) -> list[str]:
+def _placements(unit: Unit, form: Forms) -> list[str]:
     """The arena, and the placements of the tensors that steps touch."""
     used = {name for stage in unit.stepped for name in touched(stage)} | {unit.streamed}
     lines = []
-    for memory in unit.memories:
-        counted = f'_Static_assert({unit.arena_macro(memory)}_BYTES <= INT32_MAX, "rows are counted in int32_t");'
-        lines += [*_arena(unit, memory), counted, ""]
+    for arena in unit.arenas.values():
+        counted = f'_Static_assert({arena.macro}_BYTES <= INT32_MAX, "rows are counted in int32_t");'
+        lines += [*form.arenas.storage(arena), counted, ""]
     tables: dict[tuple[int, ...], str] = {}  # the chunks of a block have the same addresses, one chunk after the other
     for placement in unit.plan.placements:
         if placement.tensor not in used:
             continue
         name = unit.placement_name(placement.tensor, placement.edition)
-        size = f"{unit.arena_macro(placement.memory)}_BYTES"
+        size = f"{unit.arenas[placement.memory].macro}_BYTES"
         lines.append(c.comment(f"{c.quoted(placement.tensor)} {unit.type(placement.tensor)}"))
         if placement.memories:
-            size = f"{unit.plan.starts[unit.memories[-1]]} + {unit.arena_macro(unit.memories[-1])}_BYTES"
+            *_, last = unit.arenas
+            size = f"{unit.plan.starts[last]} + {unit.arenas[last].macro}_BYTES"
         if placement.slots:
             lines += _scattered(name, replace(placement, slots=unit.plan.table(placement)), tables, size)
         else:
@@ -139,39 +115,39 @@ def _other(name: str, members: Mapping[str, str]) -> Mapping[str, str]:
     return {"other": f"&{name}_rows"} if members else {}
 
 
-def _run(unit: Unit, schedule: steps.Schedule) -> str:
-    count = f"{len(schedule.steps)}u"
-    body = steps.loop(schedule, "0", count) if schedule.is_table else steps.statements(unit, schedule)
-    return c.function(f"void {unit.name}_run(void)", [*states.begin(unit), *body, *states.end(unit)])
+def introduction(unit: Unit, writer: str = "Shoehorn") -> list[str]:
+    """What the library is, for the head of its file."""
+    outcome = unit.plan.outcome
+    return [
+        f"// {c.SPDX}",
+        c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
+        f"// {arenas_text(unit)}. Written by {writer}.",
+        f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
+        *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
+        *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
+    ]
 
 
 def model_c(unit: Unit, found: Constants) -> str:
     """The implementation."""
     functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
-    outcome = unit.plan.outcome
-    schedule = steps.schedule(unit)
+    schedule, form = steps.schedule(unit), Forms(unit)
     lines = [
-        f"// {c.SPDX}",
-        c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
-        f"// {header.arenas_text(unit)}. Written by Shoehorn.",
-        f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
-        *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
-        *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
-        *_includes(unit),
+        *introduction(unit),
+        *_includes(unit, form),
         "",
         *steps.hooks(unit, schedule),
         "",
         *states.rings(unit),
-        *_placements(unit),
+        *_placements(unit, form),
         *apart.definition(unit),
         *ops.shared(unit),
         *functions,
         *_ends(unit),
         *(steps.table(unit, schedule) if schedule.is_table else []),
-        *classes.definitions(unit),
-        *states.definitions(unit),
-        *(stream.definitions(unit, schedule) if unit.streamed else [_run(unit, schedule)]),
-        *(["", _init(unit)] if unit.caller_arena else []),
+        *form.classes.definitions,
+        *form.inputs.running(schedule),
+        *form.arenas.definitions,
         "",
     ]
     return "\n".join(lines)

@@ -1,10 +1,11 @@
-"""The parts of `<model>.h` and `<model>.c` for states: tensors that keep their values between inferences."""
+"""What files say of states, tensors that keep their values between inferences, and what they say without any."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.model.form import Form, Lines
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Array, State
 
@@ -12,20 +13,6 @@ from shoehorn_mcu.ir import Array, State
 def address(unit: Unit, tensor: str) -> str:
     """The C expression of the address of a whole tensor."""
     return c.offset(unit.arena_of(tensor), unit.placements[tensor].address)
-
-
-def prototypes(unit: Unit) -> list[str]:
-    """The declaration of the function that forgets all inferences before."""
-    if not unit.graph.states:
-        return []
-    kept = sum(unit.type(state.read).bytes for state in unit.graph.states)
-    more = " An unfinished inference is abandoned." if unit.streamed else ""
-    return [
-        "",
-        f"// The model keeps {kept} bytes of its arena between inferences. This gives them their first values, which",
-        f"// they have before the first inference, too.{more}",
-        f"void {unit.name}_reset(void);",
-    ]
 
 
 def rings(unit: Unit) -> list[str]:
@@ -49,45 +36,94 @@ def _first(number: int) -> str:
     return f"first{number}"
 
 
-def definitions(unit: Unit) -> list[str]:
-    """The function, the first values that are not one byte repeated, and whether there was an inference."""
-    if not unit.graph.states:
-        return []
-    arrays, body = [], []
-    for number, state in enumerate(unit.graph.states):
-        place = address(unit, state.read)
-        data = unit.graph.tensors[state.initial].data
-        assert data is not None  # verify
-        raw = np.frombuffer(data.tobytes(), np.uint8)
-        if (raw == raw[0]).all():
-            body.append(f"memset({place}, {raw[0]}, {raw.size});")
-        else:
-            arrays += [c.array(f"state{number}", _little_endian(data), "static const"), ""]
-            body.append(f"memcpy({place}, state{number}, {raw.size});")
-        if state.read in unit.rings:
-            body.append(f"{_first(number)} = 0;")
-    restart = [f"{unit.name}_restart();"] if unit.streamed else []
-    return [
-        *arrays,
-        "// 1 once the states have values.",
-        "static uint8_t begun;",
-        "",
-        c.function(f"void {unit.name}_reset(void)", [*body, "begun = 1;", *restart]),
-        "",
-    ]
+class Stateless(Form):
+    """A model that keeps nothing from one inference to the next."""
+
+    begin: Lines = ()  # statements before the first step
+    end: Lines = ()  # statements after the last step
+    anew, anew_remark = "reset", ""  # the function that begins an inference of rows anew, and what is said of it
+    caller_arena = (  # the rule for memory of the caller
+        "Models that never run",
+        "// at the same time may share the memory; inputs and outputs are then valid until another model uses it.",
+    )
+
+    def forgetting(self, _more: Lines = ()) -> Lines:
+        """Nothing is to be forgotten; the same holds for `resetting`."""
+        return ()
+
+    resetting = forgetting
+
+    def arrived(self, last: str) -> list[str]:
+        """The statement that counts a row of the input, where the C expression `last` says that it is the last one."""
+        return [f"arrived = {last} ? 0 : arrived + 1;"]
+
+
+class States(Form):
+    """A model that keeps values from one inference to the next."""
+
+    includes = ("include/sh_bytes.h",)
+    init = ("begun = 0;",)
+    anew, anew_remark = "restart", " States stay."
+    caller_arena = (
+        "The model keeps",
+        "// values there between inferences, so nothing else may use the memory. They take their first values anew.",
+    )
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self.begin = c.block("if (begun == 0)", [f"{unit.name}_reset();"])
+        self.end = _end(unit)
+        self.app = {"SH_APP_RESET_STATES()": f"{unit.name}_reset()"}
+
+    def forgetting(self, more: str = "") -> list[str]:
+        """The declaration of the function that forgets all inferences before."""
+        unit = self._unit
+        kept = sum(unit.type(state.read).bytes for state in unit.graph.states)
+        return [
+            "",
+            f"// The model keeps {kept} bytes of its arena between inferences. This gives them their first values, "
+            "which",
+            f"// they have before the first inference, too.{more}",
+            f"void {unit.name}_reset(void);",
+        ]
+
+    def resetting(self, more: Lines = ()) -> list[str]:
+        """The function, the first values that are not one byte repeated, and whether there was an inference."""
+        unit = self._unit
+        arrays, body = [], []
+        for number, state in enumerate(unit.graph.states):
+            place = address(unit, state.read)
+            data = unit.graph.tensors[state.initial].data
+            assert data is not None  # verify
+            raw = np.frombuffer(data.tobytes(), np.uint8)
+            if (raw == raw[0]).all():
+                body.append(f"memset({place}, {raw[0]}, {raw.size});")
+            else:
+                arrays += [c.array(f"state{number}", _little_endian(data), "static const"), ""]
+                body.append(f"memcpy({place}, state{number}, {raw.size});")
+            if state.read in unit.rings:
+                body.append(f"{_first(number)} = 0;")
+        return [
+            *arrays,
+            "// 1 once the states have values.",
+            "static uint8_t begun;",
+            "",
+            c.function(f"void {unit.name}_reset(void)", [*body, "begun = 1;", *more]),
+            "",
+        ]
+
+    def arrived(self, last: str) -> list[str]:
+        """As of a model without states; the last row ends the inference."""
+        lines = c.block(f"if ({last})", ["arrived = 0;", *self.end])
+        return [*lines[:-1], *c.block("} else", ["arrived++;"])]
 
 
 def _little_endian(data: Array) -> Array:
     return data.astype(data.dtype.newbyteorder("=")).ravel()
 
 
-def begin(unit: Unit) -> list[str]:
-    """The statements before the first step."""
-    return c.block("if (begun == 0)", [f"{unit.name}_reset();"]) if unit.graph.states else []
-
-
-def end(unit: Unit) -> list[str]:
-    """The statements behind the last step: each state takes its next value, if that is not written over it.
+def _end(unit: Unit) -> list[str]:
+    """The statements after the last step: each state takes its next value, if that is not written over it.
 
     Of a ring the new rows take the places of as many at its front, and the row behind those becomes the first.
     """

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.emit.model import apart, handout, ops
+from shoehorn_mcu.emit.model import apart, ops, outputs
+from shoehorn_mcu.emit.model.form import Form
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.planner.memory_plan import HANDOUT, Editions
 from shoehorn_mcu.schedule.stage import Stage
@@ -43,6 +44,20 @@ class Schedule:
         return max(self.cores, default=1) > 1
 
 
+class SeveralCores(Form):
+    """What files say where several cores share an inference."""
+
+    includes = ("cores/sh_cores.h",)
+
+    def __init__(self, unit: Unit) -> None:
+        run = "sh_cores_run (sh/cores/sh_cores.h)"
+        self.macros = [
+            f"// The cores that share an inference. The program provides {run}, which runs the",
+            "// parts of a step on them; a loop that runs one part after the other on one core will do.",
+            f"#define {unit.upper}_CORES {unit.cores}",
+        ]
+
+
 def schedule(unit: Unit) -> Schedule:
     """The schedule of a plan."""
     stages = {stage.name: stage for stage in unit.stages}
@@ -65,8 +80,8 @@ def hooks(unit: Unit, found: Schedule) -> list[str]:
     """The macros of a build with trace hooks: around each statement, or in the function `step`."""
     if not unit.traceable:
         return []
-    several = len(unit.memories) > 1
-    arena = unit.arena(unit.memories[0])
+    arena, *others = (each.name for each in unit.arenas.values())
+    several = bool(others)
     told = apart.TRACE_END if apart.traced(unit) else "sh_trace_end"
     if found.is_table:
         arena = _kind_arena(unit) if several else arena
@@ -86,7 +101,7 @@ def hooks(unit: Unit, found: Schedule) -> list[str]:
 
 def _kind_arena(unit: Unit) -> str:
     """The C expression of the arena that a kind of step writes to, of several; null for rows in several."""
-    *others, last = map(unit.arena, unit.memories)
+    *others, last = (arena.name for arena in unit.arenas.values())
     if apart.traced(unit):
         others, last = [*others, last], "NULL"
     chosen = (f"kinds[kind].memory == {i} ? {arena} : " for i, arena in enumerate(others))
@@ -96,7 +111,7 @@ def _kind_arena(unit: Unit) -> str:
 def _arena_number(unit: Unit, tensor: str) -> int:
     """The number of the arena that a tensor is in; that of none for rows in several."""
     memory = unit.placements[tensor].memory
-    return len(unit.memories) if unit.is_apart(tensor) else unit.memories.index(memory)
+    return len(unit.arenas) if unit.is_apart(tensor) else [*unit.arenas].index(memory)
 
 
 def statements(unit: Unit, found: Schedule) -> list[str]:
@@ -107,7 +122,7 @@ def statements(unit: Unit, found: Schedule) -> list[str]:
         rows = str(first), str(end)
         call, output = ops.call(unit, stage, editions, *rows), ops.written(unit, stage, editions)
         written = stage.node.output.name
-        arena = ["NULL" if unit.is_apart(written) else unit.arena_of(written)] if len(unit.memories) > 1 else []
+        arena = ["NULL" if unit.is_apart(written) else unit.arena_of(written)] if len(unit.arenas) > 1 else []
         traced = c.call("STEP", (str(stage.index), call, *arena, output, *rows))
         lines.append(f"{traced if unit.traceable else call};")
     return lines
@@ -121,10 +136,9 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         rows = [(*step, cores) for step, cores in zip(found.steps, found.cores, strict=True)]
         remark = "// Each step: its kind (see part), its first row, the row after its last, and its cores."
     largest = max(map(max, rows))
-    outputs = [(stage.index, ops.written(unit, stage, editions)) for stage, editions in found.kinds]
-    several = len(unit.memories) > 1
-    written = (stage.node.output.name for stage, _ in found.kinds)
-    places = [f", {_arena_number(unit, tensor)}" if several else "" for tensor in written]
+    several = len(unit.arenas) > 1
+    places = [f", {_arena_number(unit, s.node.output.name)}" if several else "" for s, _ in found.kinds]
+    written = (f"{stage.index}, &{ops.written(unit, stage, editions)}" for stage, editions in found.kinds)
     kinds = [
         "#ifdef SH_TRACE",
         f"// Each kind of step: its op, and the tensor that it writes{' with the number of its arena' * several}.",
@@ -133,7 +147,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         "    const sh_tensor *output;",
         *(["    uint8_t memory;"] if several else []),
         "} kinds[] = {",
-        *(f"    {{{op}, &{output}{place}}}," for (op, output), place in zip(outputs, places, strict=True)),
+        *(f"    {{{each}{place}}}," for each, place in zip(written, places, strict=True)),
         "};",
         "#endif",
         "",
@@ -143,7 +157,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         c.table("steps", f"{_unsigned(largest)}_t", rows),
         "",
         *(kinds if unit.traceable else []),
-        *handout.definition(unit),
+        *(outputs.definition(unit) if found.handouts else []),
         *(_shared_step(unit, found) if found.is_shared else [_step(unit, found)]),
         "",
     ]
@@ -195,7 +209,7 @@ def _or_handed_out(unit: Unit, found: Schedule, step: tuple[str, str, str], comp
         return computed
     kind, *rows = step
     first = len(found.kinds)
-    calls = [f"{handout.call(unit, editions, *rows)};" for editions in found.handouts]
+    calls = [f"{outputs.call(unit, editions, *rows)};" for editions in found.handouts]
     lines = c.block(f"if ({kind} < {first})", computed)[:-1]
     for i, each in enumerate(calls[:-1]):
         lines += c.block(f"}} else if ({kind} == {first + i})", [each])[:-1]

@@ -13,14 +13,13 @@ from shoehorn_mcu.schedule.predict import of_rows, unit_of
 
 def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
     """Flat lists: three numbers per step, five per rectangle, two (rectangles) per row that overwrites another."""
-    index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages)}
-    index |= {HANDOUT: len(unit.stages) + bool(unit.streamed)}
     costs = of_rows(unit.plan, unit.stages, unit_of(unit.stages))
     ops: list[list[object]] = [
         [s.name, s.kernel.name, s.node.output.name, round(row), round(step)]
         for s, (row, step) in zip(unit.stages, costs, strict=True)
     ]
     ops += [["input", "push_row", unit.streamed, 0, 0]] if unit.streamed else []
+    index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages), HANDOUT: len(ops)}
     ops += [["output", "on_row", unit.handed_out, 0, 0]] if unit.handed_out else []
     return {
         "arena": seen.arena_bytes,

@@ -63,8 +63,8 @@ class _Drawing:
         self._reads: dict[str, list[list[Row]]] = {}
         self.owners = self._owners()
         self._starts = unit.plan.starts
-        last = unit.memories[-1]
-        self.arena_bytes = self._starts[last] + unit.plan.arenas[last]
+        *_, last = unit.arenas.values()
+        self.arena_bytes = self._starts[last.memory] + last.bytes
         self._number = {owner.name: i for i, owner in enumerate(self.owners) if owner.kind != "scratch"}
         self._place = {owner.op: i for i, owner in enumerate(self.owners) if owner.kind == "scratch"}
         given = (row for name in unit.given for row in self._rows(name))
@@ -92,7 +92,7 @@ class _Drawing:
             if name in self._views:
                 continue
             kind, type_ = kinds.get(name, "tensor"), str(self._unit.type(name))
-            type_ += f" in {' and '.join(placed.all_memories)}" if len(self._unit.memories) > 1 else ""
+            type_ += f" in {' and '.join(placed.all_memories)}" if len(self._unit.arenas) > 1 else ""
             found.append(Owner(name, kind, type_, placed.rows, placed.row_bytes, writer.get(name, -1)))
         for op, scratch in self._scratch.items():
             found.append(Owner(f"scratch of {op}", "scratch", "", 1, scratch.bytes, self._stages[op].index))
