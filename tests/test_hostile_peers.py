@@ -142,7 +142,7 @@ def test_a_board_that_can_read_no_frame_is_given_up_long_before_an_inference_wou
         port = ClockedPort(bench.path)
         with (
             Link(port, timing, port.clock) as link,
-            pytest.raises(LinkError, match="cannot read \\d+ of \\d+ frames of an inference"),
+            pytest.raises(LinkError, match=r"cannot read \d+ of \d+ frames of an inference"),
         ):
             everything(link)
 

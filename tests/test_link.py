@@ -281,15 +281,21 @@ class Exchange:
     def __init__(self, path: str):
         self.link = connect(path)
 
+    END = ((0, 0xFF, b"\4"), (0, 0xFF, b"\1"))
+    """The answers to a request without a number and to what is no frame, neither of which changes the board."""
+
     def ask(self, frame: bytes) -> list[tuple[int, int, bytes]]:
-        """What the board says to these bytes within a moment."""
-        self.link._port.write(frame)
-        deadline, heard = time.monotonic() + 0.15, b""
-        while time.monotonic() < deadline:
+        """What the board says to these bytes, before it answers what is sent behind them."""
+        self.link._port.write(frame + pack(0, Kind.STACK, b"") + b"\0no frame\0")
+        deadline, heard = time.monotonic() + 60, b""
+        said: list[tuple[int, int, bytes]] = []
+        while tuple(said[-len(self.END) :]) != self.END:
+            assert time.monotonic() < deadline, said
             heard += self.link._port.read()
-        frames = [unpack(chunk) for chunk in heard.split(b"\0") if chunk]
-        assert None not in frames
-        return [(f.seq, f.type, f.payload) for f in frames if f]
+            frames = [unpack(chunk) for chunk in heard[: heard.rfind(b"\0") + 1].split(b"\0") if chunk]
+            assert None not in frames
+            said = [(f.seq, f.type, f.payload) for f in frames if f]
+        return said[: -len(self.END)]
 
 
 def test_the_board_answers_every_bad_request(toy: Toy, bench: Bench):
