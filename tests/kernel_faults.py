@@ -1,9 +1,9 @@
 """Small faults planted in the bodies of variants, as variants of their own: what the kernel matrix must notice.
 
 `RULES` are planted wherever they match, but the faults of `OWN` are literal texts: each is chosen for what it means
-(the last pixel of an odd row, the third of three outputs) and has to change a byte, while a random change to assembly may
-crash, never end or change nothing. So a body that is rewritten needs its faults written anew, and the error names the
-file, the nearest line and what to do.
+(the last pixel of an odd row, the third of three outputs) and has to change a byte, while a random change to assembly
+may crash, never end or change nothing. So a body that is rewritten needs its faults written anew, and the error names
+the file, the nearest line and what to do.
 """
 
 from __future__ import annotations
