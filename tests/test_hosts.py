@@ -143,11 +143,11 @@ def folder(digits_project: Path, tmp_path: Path) -> Path:
 
 
 def test_of_two_that_want_one_folder_built_one_builds(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    runs: list[float] = []
+    runs: list[Project] = []
 
     def pretend(project: Project, *_: str) -> None:
-        time.sleep(0.3)
-        runs.append(time.monotonic())
+        runs.append(project)
+        time.sleep(0.3)  # so that the other one comes meanwhile
         project.elf.parent.mkdir(parents=True)
         project.elf.write_bytes(b"")
 
