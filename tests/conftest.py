@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import started
 from click.testing import CliRunner, Result
 from tflite_writer import stacked_model
 
@@ -19,6 +20,8 @@ from shoehorn_mcu_host.base import sandbox
 
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+started.listen()
 
 # Objects of firmware are compiled once for all tests (objects.py).
 os.environ["PLATFORMIO_EXTRA_SCRIPTS"] = f"pre:{Path(__file__).with_name('pio_objects.py')}"

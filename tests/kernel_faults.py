@@ -1,7 +1,14 @@
-"""Small faults planted in the bodies of variants, as variants of their own: what the kernel matrix must notice."""
+"""Small faults planted in the bodies of variants, as variants of their own: what the kernel matrix must notice.
+
+`RULES` are planted wherever they match, but the faults of `OWN` are literal texts: each is chosen for what it means
+(the last pixel of an odd row, the third of three outputs) and has to change a byte, while a random change to assembly
+may crash, never end or change nothing. So a body that is rewritten needs its faults written anew, and the error names
+the file, the nearest line and what to do.
+"""
 
 from __future__ import annotations
 
+import difflib
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
@@ -546,16 +553,32 @@ def faults(variant: Variant) -> Iterator[Fault]:
     body = _text(variant)
     own = OWN.get(f"{variant.contract.name}_{variant.suffix}", ())
     for number, (kind, old, new) in enumerate((*_matches(variant, body), *own)):
-        assert body.count(old) == 1 or (kind, old, new) not in own, f"{variant.source}: {old!r} is not there once"
+        assert body.count(old) == 1 or (kind, old, new) not in own, _lost(variant, kind, old, body.count(old))
         yield fault(variant, kind, old, new, number)
 
 
 def fault(variant: Variant, kind: str, old: str, new: str, number: int = 0) -> Fault:
     """One fault: the first `old` of the body is `new`."""
     body = _text(variant)
-    assert old in body, f"{variant.source}: {old!r} is not there"
+    assert old in body, _lost(variant, kind, old, 0)
     changed = replace(variant, suffix=f"{variant.suffix}_{kind}{number}", body=variant.body or variant.suffix)
     return Fault(kind, variant, changed, body.replace(old, new, 1))
+
+
+def _lost(variant: Variant, kind: str, old: str, count: int) -> str:
+    """What to do where the text of a fault is not there once: it was rewritten, or what had it is gone."""
+    lines = [
+        (difflib.SequenceMatcher(None, old.strip(), line.strip()).ratio(), f"runtime_c/{path}:{number}: {line.strip()}")
+        for path in (variant.source, *variant.sources[1:], *_PARTS)
+        for number, line in enumerate((RUNTIME_C / path).read_text().splitlines(), 1)
+    ]
+    nearest = max(lines, key=lambda each: each[0])[1]
+    return (
+        f"runtime_c/{variant.source}, or a file that it includes, has the text of a {kind} fault {count} times, not "
+        f"once: {old!r}. The nearest line is {nearest}\n"
+        "Write the same fault for the code that has taken its place (OWN in tests/kernel_faults.py, or the caller of "
+        "`fault`), or delete it if that code is gone; then run pytest -m long tests/test_kernel_matrix.py -k planted."
+    )
 
 
 def _text(variant: Variant) -> str:

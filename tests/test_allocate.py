@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -190,11 +191,33 @@ def test_hopeless_effort_still_gives_the_best_so_far():
     assert allocate(buffers, Problem(buffers).peak.bytes, effort=0.0).status is Status.UNKNOWN
 
 
-def test_the_clock_is_the_last_stop():
-    result = allocate(full(8, 4000, 300, 6), effort=1e6, seconds=0.5)
+def test_the_clock_is_the_last_stop(monkeypatch: pytest.MonkeyPatch):
+    """By a clock on which each search takes a second."""
+    searches, search = 0, native.Native.search
 
-    assert result.status is Status.FEASIBLE
-    assert result.seconds < 5
+    def counted(*arguments: Any) -> native.SearchResult:
+        nonlocal searches
+        searches += 1
+        assert searches <= 3, "a search was begun when the time was over"
+        assert arguments[-1] == 3.0
+        return search(*arguments[:-1], deadline=inf)
+
+    monkeypatch.setattr(solve, "perf_counter", lambda: float(searches))
+    monkeypatch.setattr(native.Native, "search", counted)
+    result = allocate(full(8, 4000, 300, 6), effort=1e6, seconds=3.0)
+
+    assert (result.status, result.seconds, searches) == (Status.FEASIBLE, 3.0, 3)
+
+
+def test_a_search_ends_when_its_time_is_over():
+    buffers, work = full(8, 4000, 300, 6), 20 * solve.ALLOCATE.WORK_PER_SECOND
+    columns = zip(*[(b.lower, b.upper, b.size) for b in buffers], strict=True)
+    tries = native.Native(native.Sections(*columns, [0] * 300))
+    weights = native.BranchWeights(1, 1, 1)
+    found = tries.search(4000, range(len(buffers)), weights, nodes=2**62, work=work, deadline=0.0)
+
+    assert found.ending is native.Ending.LIMIT
+    assert found.work < work
 
 
 def test_ctrl_c_gives_the_best_so_far():

@@ -89,9 +89,36 @@ def test_gen_as_a_module_takes_none(shadowed: Path, arguments: list[str]):
     assert (done.returncode, _taken(shadowed)) == (0, ""), done.stderr
 
 
-def _starts(path: Path) -> list[ast.Call]:
-    """The calls in a file that start a process."""
-    calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+def _started_by_shoehorn(code: str) -> None:
+    """Runs code as if it were in a file of the host tools."""
+    exec(compile(code, str(ROOT / "host_tools" / "shoehorn_mcu_host" / "none.py"), "exec"), {})
+
+
+SAFE = "from shoehorn_mcu_host.base.children import environment; "
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import subprocess; subprocess.run(['true'])",
+        "import subprocess; subprocess.run(['true'], env={})",
+        "import os; os.system('true')",
+        SAFE + "import subprocess; subprocess.Popen(['true'], env={**environment(), 'PYTHONSAFEPATH': ''})",
+    ],
+)
+def test_a_process_of_shoehorn_that_could_take_modules_fails_the_test_that_starts_it(code: str):
+    """By the hook of tests/started.py, which hears of every process in every test."""
+    with pytest.raises(AssertionError, match=r"env=environment\(\)"):
+        _started_by_shoehorn(code)
+
+
+def test_a_process_with_the_environment_that_forbids_it_is_started():
+    _started_by_shoehorn(SAFE + "import subprocess; subprocess.run(['true'], check=True, env=environment())")
+
+
+def _starts(text: str) -> list[ast.Call]:
+    """The calls that start a process."""
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     return [
         call
         for call in calls
@@ -101,15 +128,14 @@ def _starts(path: Path) -> list[ast.Call]:
     ]
 
 
-def test_every_process_has_the_environment_that_forbids_it():
-    """Those of the platform inherit it, which builder/main.py sets."""
-    found = 0
+def _without_environment(text: str) -> list[int]:
+    """The lines of the calls that start a process in the environment of this one."""
+    return [call.lineno for call in _starts(text) if "env" not in {each.arg for each in call.keywords}]
+
+
+def test_no_process_is_started_in_the_environment_of_this_one():
+    """Also in branches for other systems, which no test runs. Those of the platform inherit builder/main.py's."""
+    assert _without_environment("import subprocess\nsubprocess.run(['gen'])\nsubprocess.run([], env={})") == [2]
     for folder in ("generator", "host_tools"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for call in _starts(path):
-                env = next((each.value for each in call.keywords if each.arg == "env"), None)
-                name = getattr(getattr(env, "func", None), "id", "")
-                found += 1
-                assert name in ("environment", "pio_environment"), f"{path}:{call.lineno}: env=environment() is missing"
-
-    assert found >= 7
+            assert _without_environment(path.read_text()) == [], f"{path}: env=environment() is missing"

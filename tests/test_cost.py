@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from compilers import HOST
 from conftest import Gen
 from samples import sample
 
@@ -142,12 +143,17 @@ def test_a_variant_that_was_not_measured_takes_as_long_as_the_portable_one() -> 
     assert first == second
 
 
-def test_work_counts_what_the_sources_compute_together() -> None:
-    blocks = (RUNTIME_C / "kernels/average_pool2d_s8/average_pool2d_s8_c.inc").read_text()
-    lanes = (RUNTIME_C / "include/sh_dot.h").read_text()
+@pytest.mark.parametrize("more", [0, 1])
+def test_work_counts_what_the_sources_compute_together(more: int, tmp_path: Path) -> None:
+    """By a compiler, which reads other numbers as an error."""
+    (node,) = samples(ops.AveragePool2d, 1)
+    (kernel,) = PORTABLE["average_pool2d_s8"].instances(node)
+    asserted = f'_Static_assert(BLOCK == {BLOCK + more} && SH_LANES == {LANES + more}, "other numbers");\n'
+    dot = f'#include "{RUNTIME_C}/include/sh_dot.h"\n'
+    (tmp_path / "numbers.c").write_text(kernel.text("sh", f"{RUNTIME_C}/") + dot + asserted)
+    done = subprocess.run([*HOST, "-fsyntax-only", "numbers.c"], cwd=tmp_path, capture_output=True, text=True)
 
-    assert re.findall(r"\bBLOCK = (\d+)", blocks) == [str(BLOCK)]
-    assert re.findall(r"\bSH_LANES = (\d+)", lanes) == [str(LANES)]
+    assert (done.returncode != 0, "other numbers" in done.stderr) == (more != 0, more != 0), done.stderr
 
 
 def test_every_core_has_a_measured_one_that_stands_for_it() -> None:

@@ -1,4 +1,4 @@
-"""A written folder whose JSON is damaged: one line, exit code 1, no traceback, in bounded time and memory."""
+"""A written folder whose JSON is damaged: one line, exit code 1, no traceback, with bounded work and memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import shutil
 import tracemalloc
 from collections.abc import Iterator
+from cProfile import Profile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate.reference import Reference
 
 MUTANTS = 160  # of each file
+MOST_CALLS = 1_000_000  # of functions by one command
+MOST = 2**31 - 1  # the largest number that the format has
 NOBODY = "socket://127.0.0.1:1"  # a port behind which there is no board
 STRANGE = (
     *(None, -1, 0, 1, 7, 2**31, 2**40, 2**70, 1e308, 0.5, math.inf, -math.inf, math.nan, True),
@@ -114,6 +117,42 @@ def test_mutants_of_report_and_manifest_are_refused_or_do_no_harm(gen: Gen, fold
         assert result.exit_code in (0, 1) and "Traceback" not in result.output
         assert len(result.stderr.splitlines()) == result.exit_code
         assert result.exit_code == 0 or str(folder) in result.stderr
+
+
+def numbers(value: Any, kind: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Every integer below a JSON value: its kind, which is the names of the keys that lead to it, container and key."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        deeper = (*kind, key) if isinstance(key, str) else kind
+        if type(inner) is int:
+            yield deeper, value, key
+        yield from numbers(inner, deeper)
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("plan.json", ("validate", "--port", NOBODY)),
+        ("report.json", ("flash", "--dry-run")),
+        ("boards/native.json", ("flash", "--dry-run")),
+    ],
+)
+def test_no_number_decides_how_much_is_done(gen: Gen, folder: Path, name: str, command: tuple[str, ...]):
+    """A large number of each kind, at the last place of its kind: the calls of functions are counted."""
+    value = json.loads((folder / name).read_text())
+    kinds = {kind: (container, key) for kind, container, key in numbers(value)}
+    for kind, (container, key) in kinds.items():
+        told, container[key] = container[key], MOST
+        (folder / name).write_text(json.dumps(value))
+        container[key] = told
+        with Profile() as profile:
+            result = gen(command[0], folder, *command[1:])
+
+        assert result.exit_code in (0, 1) and "Traceback" not in result.output
+        assert sum(each.callcount for each in profile.getstats()) < MOST_CALLS, kind
+
+    assert len(kinds) > 5
 
 
 @pytest.mark.usefixtures("little_memory")

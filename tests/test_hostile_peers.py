@@ -5,25 +5,22 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from toy import Bench, Toy
+from toy import Bench, ClockedPort, Toy
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu_host.base.errors import HostError, LinkError
 from shoehorn_mcu_host.board import ports
 from shoehorn_mcu_host.board.frames import ANSWER, ERROR_TYPE, Frame, Kind, pack, unpack
 from shoehorn_mcu_host.board.link import Link, Mode, Timing
-from shoehorn_mcu_host.board.ports import Port
 
 TOY = Toy()
 BRISK = Timing(answer=0.1, inference=1.0, tries=5)
-LONGEST = 20.0  # seconds that any of these may take, also on a busy machine
 Reply = Callable[[Frame], bytes | None]
 """From the board's true answer, the frame that the host gets; None: none."""
 
@@ -31,6 +28,11 @@ Reply = Callable[[Frame], bytes | None]
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return TOY.build(tmp_path_factory.mktemp("toy") / "build")
+
+
+def linked(bench: Bench, timing: Timing = BRISK) -> Link:
+    port = ClockedPort(bench.path)
+    return Link(port, timing, port.clock)
 
 
 class Peer:
@@ -120,26 +122,31 @@ CASES: dict[str, tuple[Kind, Reply, str]] = {
 }
 
 
-@pytest.fixture
-def clock() -> Iterator[None]:
-    begun = time.monotonic()
-    yield
-    assert time.monotonic() - begun < LONGEST
-
-
-@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("case", CASES)
 def test_content_that_breaks_the_protocol_is_one_line_in_bounded_time(case: str, program: Path):
     kind, reply, message = CASES[case]
     with (
         Bench(program, to_host=Peer(kind, reply)) as bench,
         pytest.raises(LinkError, match=message) as caught,
-        Link(Port(bench.path), BRISK) as link,
+        linked(bench) as link,
     ):
         everything(link)
 
     assert str(caught.value).startswith(f"{bench.path}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_board_that_can_read_no_frame_is_given_up_long_before_an_inference_would_end(program: Path):
+    timing = Timing(answer=0.1, inference=60.0, tries=5)
+    with Bench(program, to_host=Peer(Kind.RUN, refusing(1, seq=0))) as bench:
+        port = ClockedPort(bench.path)
+        with (
+            Link(port, timing, port.clock) as link,
+            pytest.raises(LinkError, match=r"cannot read \d+ of \d+ frames of an inference"),
+        ):
+            everything(link)
+
+    assert port.seconds < 3.0
 
 
 def test_a_name_with_line_ends_stays_on_one_line(program: Path):
@@ -148,7 +155,7 @@ def test_a_name_with_line_ends_stays_on_one_line(program: Path):
 
     with (
         Bench(program, to_host=Peer(Kind.HELLO, answering(name))) as bench,
-        Link(Port(bench.path), BRISK) as link,
+        linked(bench) as link,
         pytest.raises(HostError, match=r"another firmware \('a\?b\?\[2J\?x{31,40}") as caught,
     ):
         link.expect(TOY.plan())
@@ -168,7 +175,7 @@ def test_a_fault_that_the_board_reports_is_never_shown_raw(program: Path, kind: 
     with (
         Bench(program, to_host=Peer(kind, lambda _: b"\r\n" + words + b"\r\n")) as bench,
         pytest.raises(LinkError, match=r"the board crashed during .*: e-\[fault \?\[2J\?\?31m") as caught,
-        Link(Port(bench.path), BRISK) as link,
+        linked(bench) as link,
     ):
         everything(link)
 
@@ -184,7 +191,7 @@ def test_a_board_that_says_anything_instead_of_waking_up_is_one_line(tmp_path: P
     script.write_text(f"#!/bin/sh\ncat > /dev/null &\nwhile printf '%s' {shlex.quote(says)}; do sleep 0.05; done\n")
     script.chmod(0o755)
     with Bench(script) as bench, pytest.raises(LinkError) as caught:
-        Link(Port(bench.path), Timing(answer=0.1, wake=2))
+        linked(bench, Timing(answer=0.1, wake=2))
 
     assert str(caught.value).isprintable()
 
@@ -216,7 +223,6 @@ def test_an_emulated_console_is_shown_without_control_characters(tmp_path: Path,
     assert all(line.isprintable() for line in shown.splitlines())
 
 
-@pytest.mark.usefixtures("clock")
 def test_an_output_whose_bytes_are_not_those_of_its_crc_is_never_taken(program: Path):
     """Each READ frame is whole by its own CRC; only the CRC of the whole output tells that a byte is wrong."""
     x = np.arange(TOY.inputs, dtype=np.uint8).view(np.int8)
@@ -227,7 +233,7 @@ def test_an_output_whose_bytes_are_not_those_of_its_crc_is_never_taken(program: 
         spoiled -= 1
         return bytes([payload[0] ^ 1]) + payload[1:] if spoiled >= 0 else payload
 
-    with Bench(program, to_host=Peer(Kind.READ, answering(spoil))) as bench, Link(Port(bench.path), BRISK) as link:
+    with Bench(program, to_host=Peer(Kind.READ, answering(spoil))) as bench, linked(bench) as link:
         found = link.infer([x.tobytes()], [TOY.outputs])
 
         assert found.outputs == (TOY.reference(x).tobytes(),)
@@ -237,7 +243,6 @@ def test_an_output_whose_bytes_are_not_those_of_its_crc_is_never_taken(program: 
             link.infer([x.tobytes()], [TOY.outputs])
 
 
-@pytest.mark.usefixtures("clock")
 def test_a_peer_that_loses_most_answers_meets_the_deadline_of_the_inference(tmp_path: Path):
     """Each request is answered within its own deadline; all of them together take too long."""
     heard: dict[int, int] = {}
@@ -251,7 +256,7 @@ def test_a_peer_that_loses_most_answers_meets_the_deadline_of_the_inference(tmp_
     peer = Peer(Kind.WRITE, seldom)
     with (
         Bench(toy.build(tmp_path / "build"), to_host=peer) as bench,
-        Link(Port(bench.path), timing) as link,
+        linked(bench, timing) as link,
         pytest.raises(LinkError, match=r"no complete inference within the time limit; \d+ frames were sent"),
     ):
         link.infer([bytes(toy.inputs)], [toy.outputs])

@@ -115,7 +115,6 @@ def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], after: floa
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], done.stderr) == (0, "feasible", "")
-    assert said["seconds"] < 90
     assert check_sequence(graph, said["sequence"], budget, said["peak"], said["duration"]) == []
 
 

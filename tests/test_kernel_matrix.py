@@ -9,7 +9,7 @@ from pathlib import Path
 
 import cffi
 import pytest
-from kernel_faults import faults, planted
+from kernel_faults import fault, faults, planted
 from matrix import (
     SUBNORMAL,
     backwards,
@@ -171,6 +171,15 @@ def _name(variant: Variant) -> str:
 
 def test_faults_are_planted_in_every_variant_once() -> None:
     assert Counter(isa for isas in WHERE.values() for isa in isas) == Counter({v.isa for v in CATALOGUE})
+
+
+def test_a_fault_whose_text_is_gone_says_in_which_file_and_what_to_do() -> None:
+    (variant,) = (v for v in CATALOGUE if _name(v) == "lut_8_c")
+
+    with pytest.raises(AssertionError) as caught:
+        fault(variant, "tail", "x_times_y_of_nothing", "")
+    assert f"runtime_c/{variant.source}" in str(caught.value)
+    assert "OWN in tests/kernel_faults.py" in str(caught.value)
 
 
 @pytest.mark.parametrize("variant", CATALOGUE, ids=lambda v: f"{v.contract.name}_{v.suffix}")

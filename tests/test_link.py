@@ -7,21 +7,22 @@ import subprocess
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from compilers import GCC, HOST, SANITIZERS, ZIG
-from toy import Bench, Int8, Toy
+from toy import Bench, ClockedPort, Int8, Toy
 
 from shoehorn_mcu_host.base.errors import HostError
-from shoehorn_mcu_host.board.frames import Kind, pack, stuff, unpack, unstuff
+from shoehorn_mcu_host.board.frames import Frame, Kind, pack, stuff, unpack, unstuff
 from shoehorn_mcu_host.board.link import Link, Mode, Timing
 from shoehorn_mcu_host.board.ports import Port
 
 FAST = Timing(answer=0.2, inference=10.0)
+PATIENT = Timing(answer=60.0, inference=60.0)  # nothing is sent again because the machine is busy
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,17 @@ def test_the_application_takes_little_memory(tmp_path: Path):
     toy.build(tmp_path / "build", HOST, "-fno-pie", "-no-pie")  # else constants with pointers count as data
     symbols = subprocess.run(["nm", "-S", tmp_path / "build" / "board"], capture_output=True, text=True, check=True)
     rows = (line.split() for line in symbols.stdout.splitlines())
-    others = {"rows", "ring", "arrived", "output", "stack", "sent", "waiting"}  # the toy's and the fake board's
+    others = {
+        "rows",
+        "ring",
+        "arrived",
+        "output",
+        "stack",
+        "sent",
+        "waiting",
+        "looks",
+        "ticks_per_look",
+    }  # the toy's and the fake board's
     sizes = {row[3]: int(row[1], 16) for row in rows if len(row) == 4 and row[2] in "bdBD" and row[3] not in others}
 
     assert 240 < sum(sizes.values()) < 240 + 4 * 2 + 400, sizes
@@ -106,7 +117,7 @@ def test_the_application_takes_little_memory(tmp_path: Path):
 @pytest.mark.parametrize("frame_bytes", [32, 240, 246, 247, 600])
 def test_every_frame_size_carries_an_inference(frame_bytes: int, tmp_path: Path):
     toy = Toy(rows=9, row_bytes=77, outputs=700, frame_bytes=frame_bytes)
-    with Bench(toy.build(tmp_path / "build")) as bench, connect(bench.path) as link:
+    with Bench(toy.build(tmp_path / "build")) as bench, connect(bench.path, PATIENT) as link:
         for x in (vector(toy, 2), np.zeros(toy.inputs, np.int8), np.full(toy.inputs, 37, np.int8)):
             found = link.infer([x.tobytes()], [toy.outputs])
 
@@ -184,21 +195,37 @@ def test_a_board_without_our_firmware_is_told_apart(tmp_path: Path):
         connect(bench.path)
 
 
+class WhenRunning:
+    """Passes all requests to the board, and does something soon after the first RUN."""
+
+    def __init__(self) -> None:
+        self.do: Callable[[], None] | None = None
+
+    def __call__(self, chunk: bytes) -> list[bytes]:
+        frame = unpack(chunk.strip(b"\0"))
+        if frame is not None and frame.type == Kind.RUN and self.do is not None:
+            threading.Timer(0.1, self.do).start()
+            self.do = None
+        return [chunk]
+
+
 def test_a_port_that_vanishes_in_mid_run_is_one_line(toy: Toy, program: Path):
-    with Bench(program, TOY_MILLISECONDS="3000") as bench:
+    running = WhenRunning()
+    with Bench(program, running, TOY_UNTIL="/never") as bench:
         link = connect(bench.path, Timing(answer=0.5, inference=20.0))
-        threading.Timer(0.4, bench.unplug).start()
+        running.do = bench.unplug
         with pytest.raises(HostError, match=rf"^{bench.path}: the port vanished; was the board unplugged\?$"):
             link.infer([vector(toy, 5).tobytes()], [toy.outputs])
         link.close()
 
 
 def test_a_board_that_resets_in_mid_run_is_one_line(toy: Toy, program: Path):
+    running = WhenRunning()
     with (
-        Bench(program, TOY_MILLISECONDS="3000") as bench,
+        Bench(program, running, TOY_UNTIL="/never") as bench,
         connect(bench.path, Timing(answer=0.5, inference=20.0)) as link,
     ):
-        threading.Timer(0.4, bench.reset).start()
+        running.do = bench.reset
         with pytest.raises(HostError, match=rf"^{bench.path}: the board restarted during an inference; check"):
             link.infer([vector(toy, 6).tobytes()], [toy.outputs])
 
@@ -231,25 +258,44 @@ def test_the_time_limit_of_an_inference_counts_every_request(toy: Toy, program: 
         return [chunk]
 
     monkeypatch.setattr(Timing, "whole", whole)
-    with Bench(program, to_board=hear) as bench, connect(bench.path) as link:
+    with Bench(program, to_board=hear) as bench, connect(bench.path, PATIENT) as link:
         greeting = len(sent)
         link.infer([vector(toy, 9).tobytes()], [toy.outputs], Mode.CRC)
         assert link.retries == 0
         assert counted == [len(sent) - greeting] == [10]
 
 
-def test_a_long_inference_is_waited_for_and_run_once(toy: Toy, program: Path):
-    x = vector(toy, 8)
-    with (
-        Bench(program, TOY_MILLISECONDS="700") as bench,
-        connect(bench.path, Timing(answer=0.1, inference=20.0)) as link,
-    ):
-        found = link.infer([x.tobytes()], [toy.outputs])
+class ComputingPort(ClockedPort):
+    """A port whose clock goes on only while the board computes, which takes 0.65 seconds by it."""
 
-        # Asked again and again meanwhile; a second run would have computed on an overwritten input.
-        # The waits double (0.1, 0.2, 0.4, ... s), so that a board without a receive buffer is not flooded.
-        assert (link.retries, 0 < link.reminders <= 4) == (0, True)
-        assert found.outputs == (toy.reference(x).tobytes(),)
+    def __init__(self, name: str, begins: Callable[[Frame], bool], done: Path):
+        super().__init__(name)
+        self._begins, self._done, self._computing = begins, done, False
+
+    def _pass(self, seconds: float) -> None:
+        if self._computing:
+            super()._pass(seconds)
+            if self.seconds >= 0.65:
+                self._done.touch()
+                self._computing = False
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        frame = unpack(data.strip(b"\0"))
+        self._computing |= frame is not None and not self._done.exists() and self._begins(frame)
+
+
+def test_a_long_inference_is_waited_for_and_run_once(toy: Toy, program: Path, tmp_path: Path):
+    x, done = vector(toy, 8), tmp_path / "done"
+    with Bench(program, TOY_UNTIL=str(done)) as bench:
+        port = ComputingPort(bench.path, lambda frame: frame.type == Kind.RUN, done)
+        with Link(port, Timing(answer=0.1, inference=20.0), port.clock) as link:
+            found = link.infer([x.tobytes()], [toy.outputs])
+
+    # Asked again and again meanwhile; a second run would have computed on an overwritten input.
+    # The waits double (0.1, 0.2, 0.4, ... s), so that a board without a receive buffer is not flooded.
+    assert (link.retries, link.reminders) == (0, 2)
+    assert found.outputs == (toy.reference(x).tobytes(),)
 
 
 def test_a_host_that_died_leaves_a_board_that_listens(toy: Toy, bench: Bench):
@@ -281,15 +327,21 @@ class Exchange:
     def __init__(self, path: str):
         self.link = connect(path)
 
+    END = ((0, 0xFF, b"\4"), (0, 0xFF, b"\1"))
+    """The answers to a request without a number and to what is no frame, neither of which changes the board."""
+
     def ask(self, frame: bytes) -> list[tuple[int, int, bytes]]:
-        """What the board says to these bytes within a moment."""
-        self.link._port.write(frame)
-        deadline, heard = time.monotonic() + 0.15, b""
-        while time.monotonic() < deadline:
+        """What the board says to these bytes, before it answers what is sent behind them."""
+        self.link._port.write(frame + pack(0, Kind.STACK, b"") + b"\0no frame\0")
+        deadline, heard = time.monotonic() + 60, b""
+        said: list[tuple[int, int, bytes]] = []
+        while tuple(said[-len(self.END) :]) != self.END:
+            assert time.monotonic() < deadline, said
             heard += self.link._port.read()
-        frames = [unpack(chunk) for chunk in heard.split(b"\0") if chunk]
-        assert None not in frames
-        return [(f.seq, f.type, f.payload) for f in frames if f]
+            frames = [unpack(chunk) for chunk in heard[: heard.rfind(b"\0") + 1].split(b"\0") if chunk]
+            assert None not in frames
+            said = [(f.seq, f.type, f.payload) for f in frames if f]
+        return said[: -len(self.END)]
 
 
 def test_the_board_answers_every_bad_request(toy: Toy, bench: Bench):
@@ -424,7 +476,7 @@ def streaming(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mode", Mode)
 def test_a_streamed_input_goes_row_by_row(streaming: Path, mode: Mode):
-    with Bench(streaming) as bench, connect(bench.path) as link:
+    with Bench(streaming) as bench, connect(bench.path, PATIENT) as link:
         for seed in (2, 3):
             x = vector(STREAMED, seed)
             moved: list[int] = []
@@ -450,17 +502,20 @@ def test_a_faulty_wire_never_changes_a_streamed_result_in_10000_frames(
     _survive(10_000, STREAMED, streaming, capsys)
 
 
-def test_a_long_row_is_waited_for_and_pushed_once(streaming: Path):
-    x = vector(STREAMED, 8)
-    with (
-        Bench(streaming, TOY_MILLISECONDS="700") as bench,
-        connect(bench.path, Timing(answer=0.1, inference=20.0)) as link,
-    ):
-        found = link.infer([x.tobytes()], [STREAMED.outputs], row_bytes=STREAMED.row_bytes)
+def test_a_long_row_is_waited_for_and_pushed_once(streaming: Path, tmp_path: Path):
+    x, done = vector(STREAMED, 8), tmp_path / "done"
 
-        # The waits double (0.1, 0.2, 0.4, ... s), so that a board without a receive buffer is not flooded.
-        assert (link.retries, 0 < link.reminders <= 4) == (0, True)
-        assert found.outputs == (STREAMED.reference(x).tobytes(),)
+    def last(frame: Frame) -> bool:
+        return frame.type == Kind.PUSH and int.from_bytes(frame.payload[1:5], "little") == STREAMED.rows - 1
+
+    with Bench(streaming, TOY_UNTIL=str(done)) as bench:
+        port = ComputingPort(bench.path, last, done)
+        with Link(port, Timing(answer=0.1, inference=20.0), port.clock) as link:
+            found = link.infer([x.tobytes()], [STREAMED.outputs], row_bytes=STREAMED.row_bytes)
+
+    # The waits double (0.1, 0.2, 0.4, ... s), so that a board without a receive buffer is not flooded.
+    assert (link.retries, link.reminders) == (0, 2)
+    assert found.outputs == (STREAMED.reference(x).tobytes(),)
 
 
 def test_a_host_that_died_between_rows_leaves_a_board_that_begins_again(streaming: Path):

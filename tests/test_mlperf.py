@@ -77,8 +77,8 @@ class Runner:
         return answers[-1]
 
 
-def start(toy: Toy, folder: Path) -> Bench:
-    return Bench(toy.build(folder / "build", HOST, *SANITIZERS), powered=False)
+def start(toy: Toy, folder: Path, **environment: str) -> Bench:
+    return Bench(toy.build(folder / "build", HOST, *SANITIZERS), powered=False, **environment)
 
 
 @pytest.fixture(scope="module")
@@ -153,18 +153,17 @@ def test_the_oversize_answer_has_no_prefix_and_a_bare_newline(runner: Runner):
     assert runner.ask("db print") == []
 
 
-def test_timestamps_count_microseconds(runner: Runner):
-    def now() -> int:
-        (line,) = runner.ask("timestamp")
-        match = re.match(r"^m-lap-us-([0-9]+)$", line)
-        assert match
-        return int(match[1])
+TICKS = 1_234_567_891  # nanoseconds between two looks at the clock
 
-    begun, first = time.monotonic(), now()
-    time.sleep(0.05)
-    passed = now() - first
 
-    assert 50_000 <= passed <= (time.monotonic() - begun) * 1e6
+def test_timestamps_count_microseconds(toy: Toy, tmp_path: Path):
+    """On a board whose clock goes on by TICKS at each look; one nanosecond less than a microsecond does not count."""
+    with start(toy, tmp_path, TOY_TICKS=str(TICKS)) as bench:
+        runner = Runner.awake(bench)
+        laps = [int(re.findall(r"^m-lap-us-(\d+)\r$", runner.banner, re.M)[0])]
+        laps += [int(re.fullmatch(r"m-lap-us-(\d+)\r\n" + READY, runner.raw("timestamp%"))[1]) for _ in range(5)]
+
+    assert laps == [look * TICKS // 1000 for look in range(1, 7)]
 
 
 def test_help_names_every_command(runner: Runner):
@@ -228,9 +227,7 @@ def test_the_defaults_are_one_run_after_ten(toy: Toy, runner: Runner):
 @pytest.mark.parametrize("command", ["infer 1 1000000", "infer 1000000 0"])
 @pytest.mark.parametrize("byte", [b"\0\0", b"x", b"%"])
 def test_a_byte_stops_inferences_that_would_take_for_ever(runner: Runner, command: str, byte: bytes):
-    runner.port.write(f"{command}%".encode())
-    time.sleep(0.05)  # the rest of the command is not the byte
-    runner.port.write(byte)
+    runner.port.write(f"{command}%".encode() + byte)
 
     assert runner._until_ready().endswith("e-[Inference stopped]\r\n" + READY)
     assert runner.ask("name") == ["m-name-dut-[shoehorn]"]

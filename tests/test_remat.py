@@ -104,7 +104,7 @@ def optimum(graph: Graph, budget: int, copies: int | None = None) -> int | None:
 
 
 def limit(deterministic: float = 20.0) -> Limit:
-    return Limit(deterministic, monotonic() + 60)
+    return Limit(deterministic, monotonic() + 1e6)  # the clock never decides
 
 
 # --- Against exhaustive search

@@ -24,7 +24,7 @@ Problem = tuple[Graph, Terms]
 
 
 def limit() -> Limit:
-    return Limit(20.0, monotonic() + 100)
+    return Limit(20.0, monotonic() + 1e6)  # the clock never decides
 
 
 @st.composite

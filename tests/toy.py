@@ -16,6 +16,7 @@ import numpy as np
 from compilers import HOST, WARNINGS
 from numpy.typing import NDArray
 
+from shoehorn_mcu_host.board.ports import POLL_SECONDS, Port
 from shoehorn_mcu_host.folder.documents import PlannedOp
 from shoehorn_mcu_host.folder.plan import End, Plan
 
@@ -23,6 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 APP = ROOT / "firmware_templates" / "app"
 C = ROOT / "tests" / "c"
 SCALE, ZERO = 0.125, 3  # of the output
+
+_LONGEST = 20.0  # seconds of a ClockedPort
+_TRANSFER_SECONDS = 0.005  # of a write, and of a read that finds bytes
 
 Int8 = NDArray[np.int8]
 
@@ -242,6 +246,31 @@ class Bench:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class ClockedPort(Port):
+    """A port that counts what is asked of it as seconds, so that limits of time are limits of work.
+
+    `clock` is that of a Link. A link that asks without end is an AssertionError.
+    """
+
+    seconds = 0.0
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def _pass(self, seconds: float) -> None:
+        self.seconds += seconds
+        assert self.seconds < _LONGEST, "the link does not give up"
+
+    def read(self) -> bytes:
+        data = super().read()
+        self._pass(_TRANSFER_SECONDS if data else POLL_SECONDS)
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._pass(_TRANSFER_SECONDS)
+        super().write(data)
 
 
 class Cutter:

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "sh/include/sh_trace.h"
 
@@ -64,13 +65,12 @@ static void finish(void)
 #endif
 }
 
+// Computes until there is a file of the name TOY_UNTIL, if that is set.
 static void dawdle(void)
 {
-    const char *told = getenv("TOY_MILLISECONDS");
-    if (told != NULL) {
-        long ms = atol(told);
-        (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000},
-                        NULL);
+    const char *name = getenv("TOY_UNTIL");
+    while (name != NULL && access(name, F_OK) != 0) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
 }
 

@@ -6,11 +6,11 @@ Every request and every inference has a deadline, whatever the board answers.
 from __future__ import annotations
 
 import struct
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from time import monotonic
 from types import TracebackType
 from typing import TypeVar
 
@@ -132,13 +132,14 @@ class Link:
     """An open link in frame mode; close it, or use it as a context, to give the board back to text mode.
 
     `retries` counts requests that were repeated because an answer was lost, `reminders` those repeated while the board
-    may still have been computing.
+    may still have been computing. `clock` gives the seconds that the time limits count.
     """
 
-    def __init__(self, port: Port, timing: Timing | None = None):
+    def __init__(self, port: Port, timing: Timing | None = None, clock: Callable[[], float] = monotonic):
         self.retries = 0
         self.reminders = 0
         self._port = port
+        self._clock = clock
         self._timing = timing or Timing()
         self._seq = 0
         self._model = 0  # the number of the one that requests are about
@@ -219,7 +220,7 @@ class Link:
         moved = sum(map(len, inputs)) + sum(output_bytes) + 4 * self.hello.ops
         requests = moved // (self.hello.max_payload - 5) + len(inputs) + 2 * len(output_bytes) + 2
         requests += 2 * (len(inputs[0]) // row_bytes) if row_bytes else 0
-        self._deadline = time.monotonic() + self._timing.whole(requests)
+        self._deadline = self._clock() + self._timing.whole(requests)
         try:
             return self._in_step(whole)
         finally:
@@ -320,8 +321,8 @@ class Link:
         heard = b""
         for _ in range(self._timing.wake):
             self._port.write(_WAKE)
-            deadline = time.monotonic() + self._timing.answer
-            while time.monotonic() < deadline:
+            deadline = self._clock() + self._timing.answer
+            while self._clock() < deadline:
                 heard = heard[-_HEARD_BYTES:] + self._port.read()
                 if b"e-[Unknown command: shoehorn]" in heard:
                     raise LinkError(f"{self._port.name}: the board answers, but its firmware is not Shoehorn's")
@@ -365,18 +366,18 @@ class Link:
         computing = kind in _COMPUTING
         wait = self._timing.answer
         limit = self._timing.inference if computing else wait * self._timing.tries
-        begun = time.monotonic()
+        begun = self._clock()
         deadline = min(begun + limit, self._deadline)
         hopeless = begun + self._timing.answer * self._timing.tries  # for a board that can decode no frame
         asked = unread = 0
-        while (now := time.monotonic()) < deadline and (unread < self._timing.tries or now < hopeless):
+        while (now := self._clock()) < deadline and (unread < self._timing.tries or now < hopeless):
             if asked > 0 and computing:
                 self.reminders += 1
             elif asked > 0:
                 self.retries += 1
             asked += 1
             self._send(kind, payload)
-            frame = self._receive(kind, min(wait, deadline - time.monotonic()))
+            frame = self._receive(kind, min(wait, deadline - self._clock()))
             if frame is None:
                 wait = min(2 * wait, 60.0) if computing else wait  # a long inference, more likely than a lost frame
             elif frame.type == ERROR_TYPE:
@@ -386,7 +387,7 @@ class Link:
                 raise LinkError(f"{self._port.name}: the board answers {told}, during {_DOING[kind]}")
             else:
                 return frame.payload
-        if time.monotonic() >= self._deadline:
+        if self._clock() >= self._deadline:
             sent = f"{self.retries + self.reminders} frames were sent again"
             raise LinkError(f"{self._port.name}: no complete inference within the time limit; {sent}")
         if unread:
@@ -419,8 +420,8 @@ class Link:
 
     def _frames(self, kind: Kind, seconds: float) -> Iterator[Frame]:
         """Yields frames as they arrive, until the time limit."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        deadline = self._clock() + seconds
+        while self._clock() < deadline:
             data = self._port.read()
             if not data:
                 self._listen_for_restart(self._pending, kind)
