@@ -91,11 +91,13 @@ def test_the_report_has_the_contract_s_fields(tmp_path: Path):
     for section, keys in REPORT.items():
         assert set(report[section]) == keys
     assert {tuple(p) for p in report["passes"]} == {("name", "ops_before", "ops_after", "macs_before", "macs_after")}
-    assert {tuple(op) for op in report["ops"]} == {("name", "kernel", "macs", "weight_bytes")}
+    assert {tuple(op) for op in report["ops"]} == {("name", "kernel", "macs", "weight_bytes", "predicted_instructions")}
     assert report["model"]["inputs"] == [{"name": "image", "shape": [1, 8, 8, 1], "dtype": "int8"}]
     assert set(report["firmware"].values()) == {None}
     assert report["plan"]["arena_bound_bytes"] <= report["plan"]["arena_bytes"] <= report["plan"]["whole_tensor_bytes"]
     assert report["plan"]["macs"] == sum(op["macs"] for op in report["ops"]) == report["model"]["macs"]
+    by_op = sum(op["predicted_instructions"] for op in report["ops"])
+    assert abs(report["plan"]["predicted_instructions"] - by_op) <= len(report["ops"])
 
 
 def test_the_folder_s_report_is_the_printed_one_without_the_seconds(tmp_path: Path):

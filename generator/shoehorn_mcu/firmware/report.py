@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu.ir import DType, Graph
+from shoehorn_mcu.kernels.cost import Unit
 from shoehorn_mcu.machine.memories import name_of
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.passes import PassRecord
@@ -155,7 +156,14 @@ def report(
         "choices": _choices(stages),
         "plan": _plan(plan, stages, board),
         "ops": [
-            {"name": s.name, "kernel": s.kernel.name, "macs": s.macs, "weight_bytes": s.weight_bytes} for s in stages
+            {
+                "name": stage.name,
+                "kernel": stage.kernel.name,
+                "macs": stage.macs,
+                "weight_bytes": stage.weight_bytes,
+                "predicted_instructions": round(instructions),
+            }
+            for stage, instructions in zip(stages, predict.by_op(plan, stages, Unit.INSTRUCTIONS), strict=True)
         ],
         **({"float": {"mode": float_mode, "validated": None}} if _is_real(source) else {}),
         **({"slow": list(slow)} if slow else {}),
