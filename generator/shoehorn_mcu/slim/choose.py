@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,18 +91,6 @@ def ordered(
         weighed.append(replace(each, harm=round(float(np.linalg.norm(got - wanted)) / spread, 4)))
     weighed.sort(key=lambda each: -each.gain / max(each.harm or 0.0, _LEAST_HARM))
     return [*weighed, *open_ones[recipe.moves.first :], *(each for each in found if each.refused)]
-
-
-def greedy(graph: Graph, board: Board, recipe: Recipe, most: int) -> Iterator[tuple[Choice, Price]]:
-    """The moves that the planner's prices alone would make, one behind the other; nothing is trained."""
-    now = price(graph, board)
-    for _ in range(most):
-        found = [each for each in choices(graph, board, recipe, now) if not each.refused]
-        if not found:
-            return
-        graph = found[0].moved.graph
-        now = price(graph, board)
-        yield found[0], now
 
 
 def figure(cost: Cost, what: Minimized) -> int:

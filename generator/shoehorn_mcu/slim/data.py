@@ -36,7 +36,6 @@ class Arrays:
     y: NDArray[Any] | None
     x_test: NDArray[Any] | None = None
     y_test: NDArray[Any] | None = None
-    names: tuple[str, ...] = ()  # of the classes
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _of_folder(folder: Path, shape: Sequence[int], pixels: Pixels | None) -> Arr
         for file in files:
             x.append(pixels(file, height, width, channels))
             y.append(label)
-    return Arrays(np.stack(x), np.array(y), names=tuple(each.name for each in classes))
+    return Arrays(np.stack(x), np.array(y))
 
 
 def _fitting(where: str, name: str, array: NDArray[Any], end: FileTensor, table: DataTable) -> NDArray[np.float32]:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,6 @@ class Record:
     controls: tuple[Trial, ...] = ()
     test: tuple[Compared, ...] = ()
     seconds: float = 0.0
-    notes: tuple[str, ...] = field(default=())
 
     def json(self) -> str:
         """The document; it has percentages and intervals besides."""
@@ -174,7 +173,6 @@ def record_of(text: str) -> Record:
             "final": trial(told["final"]),
             "controls": tuple(trial(one) for one in told["controls"]),
             "test": test,
-            "notes": tuple(told["notes"]),
         }
     )
 
