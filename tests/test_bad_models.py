@@ -346,7 +346,7 @@ def test_an_activation_whose_bound_leaves_int32_is_refused() -> None:
         model.tensors[5].scales = (1e-10,)
         model.ops[1].options["FusedActivationFunction"] = 3  # RELU6
 
-    assert "op 1 CONV_2D writing 'maps': an activation's bound of 6.0 does not fit into int32" in refusal(changed(tiny))
+    assert "op 1 CONV_2D writing 'maps': an activation's bound of 6 does not fit into int32" in refusal(changed(tiny))
 
 
 def test_weights_with_scales_along_an_axis_that_is_no_output_channel_are_refused() -> None:

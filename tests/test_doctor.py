@@ -21,7 +21,7 @@ from shoehorn_mcu_host.base import cbuild, system, walls
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOR_DEVELOPERS = {"test", "train"}
-COVERED = {"onnxruntime"}  # extras that are a part of another one
+COVERED = {"onnxruntime", "slim"}  # extras that are a part of another one
 
 
 def found(name: str) -> doctor.Check:

@@ -47,7 +47,7 @@ EXTRAS = {
     "quantize": "Quantises float models (`gen quantize`) and runs .onnx models (`gen validate --against onnxruntime`).",
     "tflite": "Runs .tflite models as a phone does (`gen validate --against tflite`).",
     "tflite-micro": "Runs .tflite models as TensorFlow Lite Micro does (`gen validate --against tflite-micro`).",
-    "torch": "Reads PyTorch's models: .pt2, .pt, .pth and .ts.",
+    "torch": "Reads PyTorch's models: .pt2, .pt, .pth and .ts; retrains networks (`gen slim`).",
     "images": "Reads images as samples (`gen validate`, `gen quantize`).",
     "flash": "Flashes boards that have a debug probe (`gen flash`).",
 }

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import SourceFileLoader
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
@@ -78,9 +77,9 @@ def _interface(made: Path, header: Path) -> Any:
             written = Path(folder) / made.name
             ffi.emit_python_code(str(written))
             put(written, made)
-    loader = SourceFileLoader(made.stem, str(made))
     module = ModuleType(made.stem)
-    loader.exec_module(module)
+    # Not by a loader, which would leave compiled Python in the folder with the rights that the umask gives it.
+    exec(compile(made.read_bytes(), str(made), "exec"), vars(module))
     return module.ffi
 
 
