@@ -31,9 +31,9 @@ from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
 from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import Stage, nearer, stages
 
-CHUNK = 4
+CHUNK = 2
 MUTATED = 10  # graphs from the first of a chunk on, of whose plans mutants are checked
-CHUNKS = 120  # the first in every run of the suite
+CHUNKS = 240  # the first in every run of the suite
 
 
 @pytest.fixture(autouse=True)

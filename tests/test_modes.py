@@ -256,7 +256,7 @@ def extra_macs(problem: Problem, plan: Plan) -> int:
     return sum(ops[s.op].row_macs * (s.rows[1] - s.rows[0]) for s in plan.steps) - once
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(problem=SMALL, goal=st.sampled_from(Goal), most_macs=MACS, room=FACTORS)
 def test_plans_keep_their_promises_and_a_refusal_says_what_is_needed(
     problem: Problem, goal: Goal, most_macs: int | None, room: float
@@ -284,7 +284,7 @@ def test_plans_keep_their_promises_and_a_refusal_says_what_is_needed(
     assert "the peak is " in str(refusal.value)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(problem=SMALL, most_macs=MACS)
 def test_equal_problems_with_blocks_give_equal_plans(problem: Problem, most_macs: int | None):
     first, second = (make_plan(problem, Goal.SRAM, most_macs) for _ in range(2))
