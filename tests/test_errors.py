@@ -48,10 +48,17 @@ EXAMPLES: dict[str, Any] = {
 
 @cache
 def _kinds() -> tuple[type[ShoehornError], ...]:
-    """All classes of errors that the package has, in modules that nothing else may have imported yet."""
+    """All classes of errors that the package has, in modules that nothing else may have imported yet.
+
+    Modules that need PyTorch are passed over where it is not installed.
+    """
     for found in pkgutil.walk_packages(shoehorn_mcu.__path__, f"{shoehorn_mcu.__name__}."):
         if not found.name.endswith("__main__"):
-            importlib.import_module(found.name)
+            try:
+                importlib.import_module(found.name)
+            except ModuleNotFoundError as missing:
+                if missing.name != "torch":
+                    raise
 
     def below(base: type[ShoehornError]) -> Iterator[type[ShoehornError]]:
         yield base
