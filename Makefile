@@ -49,7 +49,7 @@ TORCH := .venv-torch
 .PHONY: test-torch
 test-torch: test-packages $(TORCH)/done.stamp
 	@if $(TORCH)/bin/python -c 'import torch' 2>/dev/null; then \
-		$(TORCH)/bin/python -m pytest -n auto --dist worksteal tests/test_torch*.py tests/test_learn*.py tests/test_slim*.py; \
+		$(TORCH)/bin/python -m pytest -n auto --dist worksteal tests/test_torch*.py tests/test_learn*.py tests/test_slim*.py tests/test_cli_slim.py; \
 	else echo "make: no build of PyTorch without CUDA can be reached; the tests that need it are skipped" >&2; fi
 
 # The packages of .venv are seen from there, so only PyTorch and what it needs are installed.

@@ -84,8 +84,8 @@ def test_without_torch_the_command_says_what_to_install(
 RECIPE = """
 [goal]
 board = "mps2-an386"
-until = "instructions=-60%"
-drop = 8.0
+until = "instructions=-80%"
+drop = 30.0
 [moves]
 first = 3
 [steps]

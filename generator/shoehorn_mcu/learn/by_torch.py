@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -75,7 +75,8 @@ class ByUser(Torch):
     it does is its own affair: `Watch` is told nothing in between, and there are no checkpoints.
     """
 
-    retrain: Retrain = lambda module, schedule: None
+    # Its address differs from process to process, and a run that is resumed compares learners by their names.
+    retrain: Retrain = field(default=lambda module, schedule: None, repr=False)
 
     def train(
         self,

@@ -18,6 +18,7 @@ from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.planner import DoesNotFit
+from shoehorn_mcu.quantisation import QuantizeError
 from shoehorn_mcu.slim.choose import Choice, choices, figure, ordered
 from shoehorn_mcu.slim.data import Data, Pixels, read_data
 from shoehorn_mcu.slim.fault import SlimError
@@ -176,7 +177,7 @@ class Run:
             ended = record.ended or self._end(graph, record)
             if ended:
                 return graph, self._saved(replace(record, ended=ended))
-            graph, step = self._step(graph, number, done)
+            graph, step = self._step(graph, number, record)
             record = self._saved(record.with_step(step))
             self.asked.on_step(step)
             if step.kept is None:
@@ -212,14 +213,16 @@ class Run:
 
     # One step.
 
-    def _step(self, graph: Graph, number: int, done: Step | None) -> tuple[Graph, Step]:
-        """The network after one more move, or the same where none is kept; `done` has earlier trials of this step."""
+    def _step(self, graph: Graph, number: int, record: Record) -> tuple[Graph, Step]:
+        """The network after one more move, or the same where none is kept; the record may have trials of this step."""
         before = price(graph, self.board)
         found = choices(graph, self.board, self.recipe, before, self._tell)
         order = ordered(graph, found, self.learner, self.data.train, self.recipe, self._tell)
-        step = Step(number, tuple(each.candidate for each in order), done.trials if done else ())
-        tried = {trial.name for trial in step.trials}
-        right = _percent(self._judge.in_int8(graph, self.data.validation))
+        done = [trial for each in record.steps if each.number == number for trial in each.trials]
+        step = Step(number, tuple(each.candidate for each in order), tuple(done))
+        tried = {trial.name for trial in done}
+        kept = [trial.int8 for each in record.steps if (trial := each.kept) is not None]
+        right = kept[-1] if kept else record.original_validation["int8"]
         for choice in order:
             if choice.refused or choice.moved.name in tried:
                 continue
@@ -230,14 +233,8 @@ class Run:
                 self.folder.write_weights(f"{place}/weights.npz", made)
                 self.folder.write(f"{place}/graph.onnx", self._judge.model(made).SerializeToString(deterministic=True))
                 return made, step
-            self._undone(step)
+            self._saved(record.with_step(step))
         return graph, step
-
-    def _undone(self, step: Step) -> None:
-        """Saves the trials of a step that is not decided yet."""
-        text = self.folder.read(SLIM_JSON)
-        assert text is not None
-        self._saved(record_of(text).with_step(step))
 
     def _trial(self, graph: Graph, choice: Choice, number: int, right: float) -> tuple[Graph, Trial]:
         """The network after a move and its retraining, in int8 compared with `right` percent before."""
@@ -255,7 +252,11 @@ class Run:
                 why = "its loss became infinite or NaN"
                 break
             made, epochs, losses = trained.graph, epochs + len(trained.losses), (*losses, *trained.losses)
-            int8 = _percent(self._judge.in_int8(made, part))
+            try:
+                int8 = _percent(self._judge.in_int8(made, part))
+            except QuantizeError:  # of samples that it gives infinite values or NaN
+                why = "cannot be quantised with these samples"
+                break
             why = "" if int8 >= right - self.recipe.goal.drop else f"loses {right - int8:.1f} points"
             if not why:
                 break
@@ -290,16 +291,13 @@ class Run:
         """A training, continued from its checkpoint."""
         if not self.data.labelled:
             schedule = replace(schedule, distil=1.0)
-        watch = Watch(self.asked.say, self._stops, self.folder.checkpoint(name))
+        watch = Watch(self.asked.say, self.asked.limits.stop, self.folder.checkpoint(name))
         teacher = self.model.graph if schedule.distil > 0 else None
         train, validation = self.data.train, self.data.validation
         trained = self.learner.train(graph, born, teacher, train, validation, schedule, watch)
         if trained.stopped:
             raise Stopped(f"{self.folder.path}: stopped in {name}; --resume {self.folder.path} goes on from there")
         return trained
-
-    def _stops(self) -> bool:
-        return self.asked.limits.stop()
 
     # The end.
 
