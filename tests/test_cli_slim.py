@@ -30,7 +30,7 @@ def test_the_list_has_every_move_with_its_gain_and_trains_nothing(gen: Gen, netw
     told = json.loads(gen("slim", network, "--board", "mps2-an386", "--list", "--json").stdout)
     gains = [each["gain"] for each in told["moves"] if not each["refused"]]
     assert gains == sorted(gains, reverse=True) and min(gains) > 0
-    assert 0 < told["network"]["weightless_share"] < 1
+    assert 0 < told["network"]["weightless"] < 1
 
 
 def test_another_board_has_other_prices(gen: Gen, network: Path) -> None:

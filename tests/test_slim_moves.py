@@ -21,7 +21,7 @@ from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.made_up import as_int8
 from shoehorn_mcu.slim.moved import Moved
 from shoehorn_mcu.slim.moves import KINDS, moves
-from shoehorn_mcu.slim.price import price, priced
+from shoehorn_mcu.slim.price import Prices, priced
 from shoehorn_mcu.slim.reading import exact
 from tests import slim_nets
 from tests.slim_nets import Net
@@ -227,7 +227,7 @@ def test_made_up_weights_cost_what_real_ones_do(name: str, board: str) -> None:
     (end,) = graph.inputs
     x = np.random.default_rng(1).standard_normal((16, *graph.tensors[end].type.shape)).astype(np.float32)
     real = import_model(quantized_simply(as_onnx(graph), Samples({end: x})), "real").graph
-    made_up, wanted = price(graph, target), priced(real, target)
+    made_up, wanted = Prices(target).of(graph), priced(real, target)
     assert made_up.time == pytest.approx(wanted.time, rel=0.03)
     assert made_up.macs == wanted.macs
 

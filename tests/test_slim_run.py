@@ -18,13 +18,12 @@ from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation.exported import as_onnx
-from shoehorn_mcu.slim import choose, run
 from shoehorn_mcu.slim.data import Data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.judge import Judge
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Moved
-from shoehorn_mcu.slim.price import Price
+from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.reading import exact
 from shoehorn_mcu.slim.recipe import Recipe, read_recipe
 from shoehorn_mcu.slim.record import SLIM_JSON, Folder, Record, record_of, with_constants
@@ -113,18 +112,17 @@ def data(labelled: bool = True) -> Data:
     return Data(*parts, "abc")
 
 
-def macs_price(graph: Graph, board: object, *, smallest: bool = False) -> Price:
+def macs_price(prices: Prices, graph: Graph, *, smallest: bool = False) -> Price:
     """A price without a plan: the MACs, the largest two tensors, and the bytes of the weights."""
     sizes = sorted(tensor.type.elements for tensor in graph.tensors.values() if tensor.data is None)
     held = sum(tensor.type.elements for tensor in graph.tensors.values() if tensor.data is not None)
-    return Price(graph.macs, graph.macs, sum(sizes[-2:]), held, graph.macs, ())
+    return Price(graph.macs, graph.macs, sum(sizes[-2:]), held, graph.macs)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks are neither planned nor quantised; tests/test_cli_slim.py has a run that does both."""
-    for module in (choose, run):
-        monkeypatch.setattr(module, "price", macs_price)
+    monkeypatch.setattr(Prices, "of", macs_price)
     monkeypatch.setattr(Judge, "quantised", lambda self, graph: self.model(graph))
     monkeypatch.setattr(Judge, "in_int8", Judge.in_float)
     monkeypatch.setattr(Judge, "of_model", lambda self, model, graph, part: self.in_float(graph, part))
@@ -212,6 +210,32 @@ def test_a_model_that_fits_already_needs_no_step(tmp_path: Path) -> None:
     learner = Still()
     made = slimmed(tmp_path, learner, recipe(goal={"until": "fits"}))
     assert made.record.ended == "the firmware fits" and not made.record.steps
+    assert not learner.asked and made.record.final is None
+    assert (tmp_path / "slim-int8.onnx").is_file() and "the firmware fits" in (tmp_path / "slim.html").read_text()
+
+
+def test_moves_bring_a_network_to_a_board_that_it_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(prices: Prices, graph: Graph, *, smallest: bool = False) -> Price:
+        found = macs_price(prices, graph)
+        return replace(found, lacking_sram=max(0, found.sram - 1600), lacking_flash=max(0, found.flash - 7000))
+
+    monkeypatch.setattr(Prices, "of", short)
+    made = slimmed(tmp_path, Still(), recipe(goal={"until": "fits"})).record
+    kept = [step.kept.cost for step in made.steps if step.kept is not None]
+    lacking = [made.original.lacking, *(price.lacking for price in kept)]
+    assert lacking == sorted(lacking, reverse=True) and lacking[0] > lacking[-1] == 0
+    assert made.ended == "the firmware fits" and made.final is not None
+    page = (tmp_path / "slim.html").read_text()
+    assert f"{made.original.lack} before" in page and "none: it fits" in page
+
+
+def test_what_the_board_has_too_little_of_is_said_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Prices, "of", lambda *given, **how: replace(macs_price(*given, **how), lacking_sram=10, lacking_flash=2000)
+    )
+    made = slimmed(tmp_path, Still(), recipe(goal={"until": "fits"})).record
+    assert made.ended.endswith(f"{BOARD.id} has 10 bytes of SRAM and 2,000 bytes of flash too few")
+    assert made.steps[-1].kept is None
 
 
 def test_layers_that_the_recipe_keeps_are_not_touched(tmp_path: Path) -> None:
@@ -239,10 +263,10 @@ def test_controls_are_compared_on_the_same_samples(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stops", range(3))
 def test_a_run_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path, stops: int) -> None:
     spoils = ["streamline"]
-    whole = slimmed(tmp_path / "whole", Still(spoils=spoils), recipe(goal={"drop": 25.0}))
+    whole = slimmed(tmp_path / "whole", Still(spoils=spoils), recipe(goal={"drop": 58.0}))
     with pytest.raises(Stopped, match="--resume"):
-        slimmed(tmp_path / "cut", Still(spoils=spoils, stops=stops), recipe(goal={"drop": 25.0}))
-    again = slimmed(tmp_path / "cut", Still(spoils=spoils), recipe(goal={"drop": 25.0}))
+        slimmed(tmp_path / "cut", Still(spoils=spoils, stops=stops), recipe(goal={"drop": 58.0}))
+    again = slimmed(tmp_path / "cut", Still(spoils=spoils), recipe(goal={"drop": 58.0}))
     assert timeless(tmp_path / "cut") == timeless(tmp_path / "whole")
     for name in ("slim.onnx", "slim-int8.onnx", "weights.npz"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -269,7 +293,8 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
 
 def test_no_step_begins_after_the_time_is_used_up(tmp_path: Path) -> None:
     made = slimmed(tmp_path, Still(), recipe(), limits=Limits(seconds=0.0))
-    assert made.record.ended == "the time is used up" and not made.record.steps
+    assert made.record.ended.startswith("the time is used up; it takes 112,456 cycles and the goal is")
+    assert not made.record.steps
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ def slim(
 
 def _print_listing(found: Listing, board: Board) -> None:
     before = found.before
-    unit = "instructions" if before.cycles is None else "cycles"
+    unit = before.unit
     rows = [
         (each.moved.name, f"-{each.gain:.1f} %", f"{cost.time:,}", f"{cost.sram:,}", f"{cost.flash:,}")
         for each in found.choices
@@ -199,7 +199,10 @@ def _print_listing(found: Listing, board: Board) -> None:
             reasons.setdefault(each.refused, []).append(each.moved.name)
     for reason, names in reasons.items():
         out.print(f"not tried, because it {reason}: {', '.join(names)}", soft_wrap=True)
-    share = 100 * before.weightless_share
+    if before.lacking:
+        said = f"{board.id} has {before.lack} too few for the network as it is; gains are parts of these bytes"
+        out.print(said, soft_wrap=True)
+    share = 100 * before.weightless
     out.print(f"{share:.1f} % of the predicted {unit} on {board.id} are in ops without weights", soft_wrap=True)
 
 
@@ -261,7 +264,7 @@ def _print_end(record: Record, folder: Path, board: Board) -> None:
     print_table(("network", "right", "test samples", "against the original"), rows, right=(1, 2))
     final = record.final.cost if record.final else record.original
     before = record.original
-    unit = "instructions" if before.cycles is None else "cycles"
+    unit = before.unit
     out.print(
         f"{board.id}: {before.time:,} -> {final.time:,} {unit} ({before.time / max(1, final.time):.2f} times as fast), "
         f"arena {before.sram:,} -> {final.sram:,}, constants {before.flash:,} -> {final.flash:,} bytes",

@@ -93,7 +93,7 @@ def plan_model(
     machine, limit = machine_for([ready], board), ready.limits.flash_bytes
     chosen = stages(ready.graph, machine)
     if limit is not None and chosen:  # before a plan is searched, which may take minutes
-        least = _least_flash(chosen, application=board is not None)
+        least = least_flash(chosen, application=board is not None)
         if least.surely_exceeds(limit):
             raise advice.flash_refusal(ready.graph, board, None, least, limit)
     made = plan_prepared(ready, board, machine, chosen, say)
@@ -169,7 +169,7 @@ def plan_prepared(
             made = pareto.smallest_within(cuts, request, options.slower_percent, say)
     except DoesNotFit as refusal:
         streaming = None if options.stream_input else ready.streaming
-        raise advice.sram_refusal(refusal, graph, board, streaming, _least_flash(chosen)) from refusal
+        raise advice.sram_refusal(refusal, graph, board, streaming, least_flash(chosen)) from refusal
     notes += _slow_cores(made, options)
     unit = Unit(
         ready.name,
@@ -350,7 +350,7 @@ def _flash(unit: Unit, constant: Constants, cpu: str, board: Board | None) -> fl
     return flash.Flash(constant.bytes, code)
 
 
-def _least_flash(chosen: Sequence[Stage], application: bool = True) -> flash.Flash:
+def least_flash(chosen: Sequence[Stage], application: bool = True) -> flash.Flash:
     """The flash that a firmware of this model needs at least, whatever its plan; or without application the library."""
     code = flash.code_bytes(flash.least(chosen), chosen[0].cpu, application)
     return flash.Flash(sum(stage.weight_bytes for stage in chosen), code)

@@ -8,15 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.planner import DoesNotFit
-from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.learner import Learner, Samples
 from shoehorn_mcu.slim.moved import Moved
 from shoehorn_mcu.slim.moves import moves
-from shoehorn_mcu.slim.price import Price, price
+from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.recipe import Recipe
-from shoehorn_mcu.slim.record import Candidate, Cost
+from shoehorn_mcu.slim.record import Candidate
 from shoehorn_mcu.slim.sites import label
 
 LOOKED_AT = 300  # training samples that show how much harm a move does
@@ -28,7 +25,7 @@ class Choice:
     """A move, with what it costs and gains."""
 
     moved: Moved
-    cost: Cost | None
+    cost: Price | None
     gain: float  # percent
     refused: str = ""
     harm: float | None = None
@@ -39,31 +36,32 @@ class Choice:
         return Candidate(self.moved.name, self.cost, round(self.gain, 3), self.refused, self.harm)
 
 
-def choices(
-    graph: Graph, board: Board, recipe: Recipe, before: Price, say: Callable[[str], None] = lambda _: None
-) -> list[Choice]:
-    """Every move that the recipe allows, those that gain most first, those that are not tried last with the reason."""
+def choices(graph: Graph, prices: Prices, recipe: Recipe, say: Callable[[str], None] = lambda _: None) -> list[Choice]:
+    """Every move that the recipe allows, those that gain most first, those that are not tried last with the reason.
+
+    What a move gains of a network that does not fit the board is a part of the bytes that the board has too few.
+    """
     found = []
     for moved in moves(graph, recipe.moves.use, recipe.moves.reduce):
         say(f"pricing {moved.name}")
-        found.append(_priced(graph, moved, board, recipe, before))
+        found.append(_priced(graph, moved, prices, recipe))
     return sorted(found, key=lambda each: (bool(each.refused), -each.gain))
 
 
-def _priced(graph: Graph, moved: Moved, board: Board, recipe: Recipe, before: Price) -> Choice:
+def _priced(graph: Graph, moved: Moved, prices: Prices, recipe: Recipe) -> Choice:
     touched = {*moved.gone, *(born.layer for born in moved.born)}
     names = [{node.op.name, label(node), node.output.name} for node in graph.nodes() if node.op.name in touched]
     kept = [keep for keep in recipe.moves.keep if any(name.startswith(keep) for each in names for name in each)]
     if kept:
         return Choice(moved, None, 0.0, f"changes '{kept[0]}', which the recipe keeps")
-    try:
-        after = price(moved.graph, board)
-    except DoesNotFit:
-        return Choice(moved, None, 0.0, f"does not fit {board.id}")
+    before, after, board = prices.of(graph), prices.of(moved.graph), prices.board
+    if after.lacking and not before.lacking:
+        return Choice(moved, after, 0.0, f"does not fit {board.id}")
     what = recipe.goal.minimize
-    gain = 100 * (1 - after.of(what) / max(1, before.of(what)))
+    old, new = (before.lacking, after.lacking) if before.lacking else (before.of(what), after.of(what))
+    gain = 100 * (1 - new / max(1, old))
     refused = "" if gain > 0 else f"gains nothing on {board.id}"
-    return Choice(moved, Cost.of(after), gain, refused)
+    return Choice(moved, after, gain, refused)
 
 
 def ordered(
@@ -91,8 +89,3 @@ def ordered(
         weighed.append(replace(each, harm=round(float(np.linalg.norm(got - wanted)) / spread, 4)))
     weighed.sort(key=lambda each: -each.gain / max(each.harm or 0.0, _LEAST_HARM))
     return [*weighed, *open_ones[recipe.moves.first :], *(each for each in found if each.refused)]
-
-
-def figure(cost: Cost, what: Minimized) -> int:
-    """The figure of a cost that is to become less."""
-    return {Minimized.INSTRUCTIONS: cost.time, Minimized.SRAM: cost.sram, Minimized.FLASH: cost.flash}[what]

@@ -8,12 +8,9 @@ from typing import Any
 
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.planner import DoesNotFit
 from shoehorn_mcu.slim.choose import Choice, choices
-from shoehorn_mcu.slim.fault import SlimError
-from shoehorn_mcu.slim.price import Price, price
+from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.recipe import Recipe
-from shoehorn_mcu.slim.record import Cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +23,12 @@ class Listing:
     def json(self) -> Mapping[str, Any]:
         """The document of `--json`."""
         return {
-            "network": {**vars(Cost.of(self.before)), "weightless_share": round(self.before.weightless_share, 4)},
+            "network": asdict(self.before),
             "moves": [asdict(each.candidate) | {"kind": each.moved.kind} for each in self.choices],
         }
 
 
 def listing(graph: Graph, board: Board, recipe: Recipe, say: Callable[[str], None] = lambda _: None) -> Listing:
-    """The moves of a float32 graph. Raises SlimError where not even the network itself fits the board."""
-    try:
-        before = price(graph, board)
-    except DoesNotFit as refusal:
-        cure = "name a larger board to see what moves gain"
-        raise SlimError(f"{graph.name}: does not fit {board.id} ({refusal}); {cure}") from refusal
-    return Listing(before, tuple(choices(graph, board, recipe, before, say)))
+    """The moves of a float32 graph."""
+    prices = Prices(board)
+    return Listing(prices.of(graph), tuple(choices(graph, prices, recipe, say)))

@@ -8,7 +8,8 @@ from html import escape
 
 from shoehorn_mcu.emit.page import plain_page
 from shoehorn_mcu.emit.page.parts import figure_list, paragraph, table
-from shoehorn_mcu.slim.record import Compared, Cost, Record, Step, Trial
+from shoehorn_mcu.slim.price import Price
+from shoehorn_mcu.slim.record import Compared, Record, Step, Trial
 
 _WIDTH, _HEIGHT = 620, 320  # of a plot, in SVG units
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 20, 14, 44
@@ -28,7 +29,7 @@ class _Dot:
 
 def page(record: Record, title: str, board: str) -> str:
     """The page as text; equal records give equal text."""
-    unit = "instructions" if record.original.cycles is None else "cycles"
+    unit = record.original.unit
     slim = record.final.cost if record.final else _last(record)
     body = (
         paragraph(_sentence(record, unit))
@@ -41,7 +42,7 @@ def page(record: Record, title: str, board: str) -> str:
     return plain_page(title, f"slimmed for {board}", body)
 
 
-def _last(record: Record) -> Cost:
+def _last(record: Record) -> Price:
     kept = [step.kept.cost for step in record.steps if step.kept is not None]
     return kept[-1] if kept else record.original
 
@@ -68,7 +69,7 @@ def _sentence(record: Record, unit: str) -> str:
     return told
 
 
-def _figures(record: Record, slim: Cost, unit: str) -> Iterator[tuple[str, str, str]]:
+def _figures(record: Record, slim: Price, unit: str) -> Iterator[tuple[str, str, str]]:
     before = record.original
     rows: Sequence[tuple[str, int, int, str]] = (
         (f"Predicted {unit}", before.time, slim.time, ""),
@@ -78,11 +79,13 @@ def _figures(record: Record, slim: Cost, unit: str) -> Iterator[tuple[str, str, 
     )
     for name, old, new, what in rows:
         yield name, f"{new:,}{what}", f"{old:,}{what} before; {_change(old, new)}"
-    yield (
-        "Validation samples right",
-        f"{record.final.int8 if record.final else 0:.1f} %",
-        (f"in int8; the original {record.original_validation['int8']:.1f} %"),
-    )
+    if before.milliseconds is not None and slim.milliseconds is not None:
+        yield "Predicted time", f"{slim.milliseconds:,.1f} ms", f"{before.milliseconds:,.1f} ms before"
+    if before.lacking:
+        yield "Too little memory", slim.lack or "none: it fits", f"{before.lack} before"
+    right = record.original_validation["int8"]
+    now = record.final.int8 if record.final else right
+    yield "Validation samples right", f"{now:.1f} %", f"in int8; the original {right:.1f} %"
 
 
 def _change(old: int, new: int) -> str:
@@ -101,7 +104,7 @@ def _plots(record: Record, unit: str) -> str:
     return f"<p>{said}</p><div class=side>{''.join(plots)}</div>"
 
 
-def _dots(record: Record, figure: Callable[[Cost], int]) -> Iterator[_Dot]:
+def _dots(record: Record, figure: Callable[[Price], int]) -> Iterator[_Dot]:
     yield _Dot(figure(record.original), record.original_validation["int8"], "original", "the original")
     for step in record.steps:
         for trial in step.trials:
@@ -177,6 +180,7 @@ def _steps(record: Record, unit: str) -> str:
         "float32",
         "int8",
         f"Predicted {unit}",
+        "ms",
         "Arena",
         "Constants",
         "MACs",
@@ -201,8 +205,9 @@ def _trained(trial: Trial) -> tuple[str, ...]:
     return *(f"{each:.1f} %" for each in rights), *_cells(trial.cost), str(trial.epochs), f"{trial.seconds:.0f}"
 
 
-def _cells(cost: Cost) -> tuple[str, ...]:
-    return f"{cost.time:,}", f"{cost.sram:,}", f"{cost.flash:,}", f"{cost.macs:,}"
+def _cells(cost: Price) -> tuple[str, ...]:
+    ms = "" if cost.milliseconds is None else f"{cost.milliseconds:,.1f}"
+    return f"{cost.time:,}", ms, f"{cost.sram:,}", f"{cost.flash:,}", f"{cost.macs:,}"
 
 
 def _test(rows: Sequence[Compared]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.firmware import build
@@ -12,7 +12,7 @@ from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph, Origin
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
-from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.request import PlanRequest
@@ -26,50 +26,66 @@ LOOKING_AT_WEIGHTS = frozenset({"zero-constant-channels", "fold-constant-channel
 
 
 @dataclass(frozen=True)
-class OpPrice:
-    """One op of the plan."""
-
-    name: str
-    weighted: bool
-    time: int  # in the unit of Price.time
-
-
-@dataclass(frozen=True)
 class Price:
-    """Predicted cost of one inference."""
+    """Predicted cost of one inference by the fastest plan that fits the board, or by the smallest if that is asked for.
+
+    Of a network that does not fit, `sram` is what the smallest plan that was found needs, and the time is that of the
+    fastest plan in as much RAM as it takes.
+    """
 
     instructions: int
     cycles: int | None  # None: the core has no model of cycles
     sram: int  # bytes of the arena
     flash: int  # bytes of constants
     macs: int
-    ops: tuple[OpPrice, ...]
+    weightless: float = 0.0  # the share of the time in ops without weights (the first table of DeepRebirth)
+    milliseconds: float | None = None  # at the board's clock; None: the clock or the model of cycles is not known
+    lacking_sram: int = 0  # bytes that the board has too few for this network
+    lacking_flash: int = 0
 
     @property
     def time(self) -> int:
         """Cycles where they are known, else instructions."""
         return self.instructions if self.cycles is None else self.cycles
 
+    @property
+    def unit(self) -> str:
+        """The unit of the time."""
+        return "instructions" if self.cycles is None else "cycles"
+
+    @property
+    def lacking(self) -> int:
+        """Bytes of SRAM and flash that the board has too few; 0: the network fits."""
+        return self.lacking_sram + self.lacking_flash
+
+    @property
+    def lack(self) -> str:
+        """In words what the board has too little of; "" where the network fits."""
+        lacks = (("SRAM", self.lacking_sram), ("flash", self.lacking_flash))
+        return " and ".join(f"{count:,} bytes of {memory}" for memory, count in lacks if count)
+
     def of(self, what: Minimized) -> int:
         """The figure that is to become less."""
         return {Minimized.INSTRUCTIONS: self.time, Minimized.SRAM: self.sram, Minimized.FLASH: self.flash}[what]
-
-    @property
-    def weightless_share(self) -> float:
-        """The share of the time in ops without weights (the first table of DeepRebirth)."""
-        return sum(op.time for op in self.ops if not op.weighted) / max(1, self.time)
 
 
 WEIGHTED = (Conv2d, DepthwiseConv2d, Dense, TransposeConv2d)
 """The ops with weights; all others are what DeepRebirth calls non-tensor layers."""
 
 
-def price(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
-    """The price of the fastest plan of a float32 graph that fits the board; `smallest`: of the smallest plan.
+@dataclass
+class Prices:
+    """The prices of float32 graphs on a board, each found once: weights are made up, so training changes no price."""
 
-    Raises DoesNotFit where no plan fits.
-    """
-    return priced(as_int8(graph), board, smallest=smallest)
+    board: Board
+    _known: dict[tuple[object, ...], Price] = field(default_factory=dict)
+
+    def of(self, graph: Graph, *, smallest: bool = False) -> Price:
+        """The price of the fastest plan that fits; `smallest`: of the smallest plan."""
+        key = (graph.ops, graph.outputs, *(graph.tensors[name].type for name in graph.inputs), smallest)
+        if key not in self._known:
+            self._known[key] = priced(as_int8(graph), self.board, smallest=smallest)
+        return self._known[key]
 
 
 def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
@@ -81,21 +97,27 @@ def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
     may = limits(board, options)
     after, records = passes.run(graph, options.disabled)
     ready = build.Prepared(options, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
-    chosen = stages(after, build.machine_for([ready], board))
-    capacity, memories = may.capacity_bytes, may.memories
-    request = PlanRequest(
-        Goal.SRAM if smallest else Goal.TIME, capacity, False, 0 if smallest else None, memories=memories
-    )
-    made = schedule(Cuts(after, chosen), request)
-    by_op = predict.by_op(made.plan, made.stages, predict.unit_of(made.stages))
+    cuts = Cuts(after, stages(after, build.machine_for([ready], board)))
+    goal, most_macs = (Goal.SRAM, 0) if smallest else (Goal.TIME, None)
+    try:
+        made = schedule(cuts, PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories))
+        sram, lacking = made.plan.arena_bytes, 0
+    except DoesNotFit as refusal:
+        made = schedule(cuts, PlanRequest())
+        sram, lacking = refusal.needed_bytes, refusal.needed_bytes - refusal.available_bytes
+    flash = build.least_flash(made.stages)
+    by_op = list(predict.by_op(made.plan, made.stages, predict.unit_of(made.stages)))
+    weighted = [isinstance(stage.node.computed.op, WEIGHTED) for stage in made.stages]
+    weightless = sum(cost for cost, has in zip(by_op, weighted, strict=True) if not has)
+    cycles, hz = predict.cycles(made.plan, made.stages), board.spec.core_hz
     return Price(
         predict.instructions(made.plan, made.stages),
-        predict.cycles(made.plan, made.stages),
-        made.plan.arena_bytes,
-        sum(stage.weight_bytes for stage in made.stages),
+        cycles,
+        sram,
+        flash.constant_bytes,
         graph.macs,
-        tuple(
-            OpPrice(stage.name, isinstance(stage.node.computed.op, WEIGHTED), round(cost))
-            for stage, cost in zip(made.stages, by_op, strict=True)
-        ),
+        weightless=round(weightless / max(1, sum(by_op)), 4),
+        milliseconds=None if cycles is None or hz is None else round(1000 * cycles / hz, 3),
+        lacking_sram=lacking,
+        lacking_flash=flash.bytes - board.spec.flash_bytes if flash.surely_exceeds(board.spec.flash_bytes) else 0,
     )

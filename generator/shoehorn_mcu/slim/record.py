@@ -25,31 +25,11 @@ TRAINING = "training"
 
 
 @dataclass(frozen=True)
-class Cost:
-    """The figures of a price."""
-
-    instructions: int
-    cycles: int | None
-    sram: int
-    flash: int
-    macs: int
-
-    @classmethod
-    def of(cls, price: Price) -> Cost:
-        return cls(price.instructions, price.cycles, price.sram, price.flash, price.macs)
-
-    @property
-    def time(self) -> int:
-        """Cycles where they are known, else instructions."""
-        return self.instructions if self.cycles is None else self.cycles
-
-
-@dataclass(frozen=True)
 class Candidate:
     """A move that was possible before a step."""
 
     name: str
-    cost: Cost | None  # None: no plan fits
+    cost: Price | None  # None: it was not priced
     gain: float  # of what is minimized, in percent of the network before the step
     refused: str = ""  # why it was not tried, "" where it was or may be
     harm: float | None = (
@@ -68,7 +48,7 @@ class Trial:
     untrained: float  # right after the first guess, in float32
     float32: float
     int8: float
-    cost: Cost
+    cost: Price
     seconds: float
     epochs: int
     losses: tuple[float, ...] = ()
@@ -121,7 +101,7 @@ class Record:
 
     identity: Mapping[str, Any]  # hashes of model, data and recipe, versions, threads and seed
     labelled: bool
-    original: Cost
+    original: Price
     original_validation: Mapping[str, float]
     steps: tuple[Step, ...] = ()
     ended: str = ""  # why there are no more steps; "": the run goes on
@@ -147,7 +127,7 @@ def record_of(text: str) -> Record:
     told = json.loads(text)
 
     def cost(made: Mapping[str, Any] | None) -> Any:
-        return None if made is None else Cost(**made)
+        return None if made is None else Price(**made)
 
     def trial(made: Mapping[str, Any] | None) -> Any:
         if made is None:

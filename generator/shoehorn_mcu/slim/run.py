@@ -17,9 +17,8 @@ from shoehorn_mcu.ir import Bools, Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import LinearOp
-from shoehorn_mcu.planner import DoesNotFit
 from shoehorn_mcu.quantisation import QuantizeError
-from shoehorn_mcu.slim.choose import Choice, choices, figure, ordered
+from shoehorn_mcu.slim.choose import Choice, choices, ordered
 from shoehorn_mcu.slim.data import Data, Pixels, read_data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.goal import Minimized
@@ -28,7 +27,7 @@ from shoehorn_mcu.slim.learner import Learner, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
 from shoehorn_mcu.slim.page import page
-from shoehorn_mcu.slim.price import Price, price
+from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.reading import read
 from shoehorn_mcu.slim.recipe import Recipe
 from shoehorn_mcu.slim.record import (
@@ -36,7 +35,6 @@ from shoehorn_mcu.slim.record import (
     SLIM_JSON,
     STEPS,
     Compared,
-    Cost,
     Folder,
     Record,
     Step,
@@ -106,6 +104,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self._begun = monotonic()
+        self._prices = Prices(self.board)
         self._judge = Judge(self.learner, self.model.ends, self.data.train, self.model.graph, self._tell)
 
     # The road.
@@ -114,6 +113,8 @@ class Run:
         """All of it. Raises SlimError where the original cannot be slimmed, and Stopped where the user ended it."""
         record = self._record()
         graph, record = self._steps(record)
+        if all(step.kept is None for step in record.steps):
+            return self._finished(graph, record)  # there is nothing to retrain
         if record.final is None:
             graph, final = self._last(graph, record)
             record = self._saved(replace(record, final=final))
@@ -145,7 +146,7 @@ class Run:
             "int8": _percent(self._judge.in_int8(self.model.graph, part)),
         }
         self._check(rights["float32"])
-        record = Record(self.identity, self.data.labelled, Cost.of(self._price(self.model.graph)), rights)
+        record = Record(self.identity, self.data.labelled, self._price(self.model.graph), rights)
         return self._saved(record)
 
     def _check(self, right: float) -> None:
@@ -181,42 +182,41 @@ class Run:
             record = self._saved(record.with_step(step))
             self.asked.on_step(step)
             if step.kept is None:
-                return graph, self._saved(replace(record, ended="no move is left that gains and loses little enough"))
+                ended = f"no move is left that gains and loses little enough; {self._missing(graph, record)}"
+                return graph, self._saved(replace(record, ended=ended))
         raise AssertionError
 
     def _end(self, graph: Graph, record: Record) -> str:
         """Why no further step is needed or possible, "" where one is."""
-        until, minimize = self.recipe.until, self.recipe.goal.minimize
+        missing = self._missing(graph, record)
+        if not missing:
+            return "the firmware fits" if self.recipe.until.fits else "the goal is reached"
         if self.asked.limits.seconds is not None and monotonic() - self._begun > self.asked.limits.seconds:
-            return "the time is used up"
+            return f"the time is used up; {missing}"
         if self.asked.limits.steps is not None and len(record.steps) >= self.asked.limits.steps:
-            return "as many steps as were asked for are made"
-        if until.fits:
-            return "" if not self._fits(graph) else "the firmware fits"
-        what = until.what or minimize
-        most = until.most(figure(record.original, what))
-        return "the goal is reached" if self._figure(graph, what) <= most else ""
+            return f"as many steps as were asked for are made; {missing}"
+        return ""
 
-    def _fits(self, graph: Graph) -> bool:
-        try:
-            price(graph, self.board)
-        except DoesNotFit:
-            return False
-        return True
-
-    def _figure(self, graph: Graph, what: Minimized) -> int:
-        return price(graph, self.board, smallest=what is Minimized.SRAM).of(what)
+    def _missing(self, graph: Graph, record: Record) -> str:
+        """In words what is between the network and the goal, "" where it is reached."""
+        until = self.recipe.until
+        what = until.what or self.recipe.goal.minimize
+        now = self._prices.of(graph, smallest=what is Minimized.SRAM)
+        if now.lacking:
+            return f"{self.board.id} has {now.lack} too few"
+        most = now.of(what) if until.fits else until.most(record.original.of(what))
+        units = {Minimized.INSTRUCTIONS: now.unit, Minimized.SRAM: "bytes of SRAM", Minimized.FLASH: "constant bytes"}
+        return "" if now.of(what) <= most else f"it takes {now.of(what):,} {units[what]} and the goal is {most:,}"
 
     def _price(self, graph: Graph) -> Price:
         """The price of a network that is kept: with the smallest arena where that is the goal."""
-        return price(graph, self.board, smallest=self.recipe.goal.minimize is Minimized.SRAM)
+        return self._prices.of(graph, smallest=self.recipe.goal.minimize is Minimized.SRAM)
 
     # One step.
 
     def _step(self, graph: Graph, number: int, record: Record) -> tuple[Graph, Step]:
         """The network after one more move, or the same where none is kept; the record may have trials of this step."""
-        before = price(graph, self.board)
-        found = choices(graph, self.board, self.recipe, before, self._tell)
+        found = choices(graph, self._prices, self.recipe, self._tell)
         order = ordered(graph, found, self.learner, self.data.train, self.recipe, self._tell)
         done = [trial for each in record.steps if each.number == number for trial in each.trials]
         step = Step(number, tuple(each.candidate for each in order), tuple(done))
@@ -261,7 +261,7 @@ class Run:
             if not why:
                 break
         float32 = _percent(self._judge.in_float(made, part))
-        cost = Cost.of(self._price(made)) if not why else choice.cost
+        cost = self._price(made) if not why else choice.cost
         return made, Trial(
             moved.name,
             not why,
@@ -326,7 +326,7 @@ class Run:
             untrained,
             _percent(self._judge.in_float(best, part)),
             best_right,
-            Cost.of(self._price(best)),
+            self._price(best),
             monotonic() - begun,
             final.epochs,
         )
@@ -353,7 +353,7 @@ class Run:
             self.folder.write_weights(f"controls/{slug(name)}.npz", trained.graph)
             part = self.data.validation
             float32, int8 = self._judge.in_float(trained.graph, part), self._judge.in_int8(trained.graph, part)
-            cost = Cost.of(self._price(trained.graph))
+            cost = self._price(trained.graph)
             right = _percent(int8)
             made.append(
                 Trial(
