@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from shoehorn_mcu.ir.graph import Graph, Op
+
+OpT = TypeVar("OpT", bound=Op)
 
 
 def readers(graph: Graph) -> Mapping[str, tuple[Op, ...]]:
@@ -22,6 +25,13 @@ def only_reader(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], tensor: 
     """The single op that reads a tensor which is not one of the graph's results, else None."""
     ops = readers_of.get(tensor, ())
     return ops[0] if len(ops) == 1 and tensor not in graph.results else None
+
+
+def reading(op: OpT, others: Mapping[str, str]) -> OpT:
+    """The op with other operands in place of those that are named; the op itself where it reads none of them."""
+    if not any(name in others for name in op.inputs):
+        return op
+    return replace(op, inputs=tuple(others.get(name, name) for name in op.inputs))
 
 
 def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:

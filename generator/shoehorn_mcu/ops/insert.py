@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Node, Op, OpFault, RowPart, Signature, TensorType
+from shoehorn_mcu.ir import Array, Node, Op, OpFault, RowPart, Signature, Tensor, TensorType
 from shoehorn_mcu.ops.rules import refuse
 
 __all__ = ["InsertSlice"]
@@ -62,8 +63,11 @@ class InsertSlice(Op):
         return own_rows(self.op)
 
     def computed(self, node: Node) -> Node:
-        own = self._own_sig(node.sig)
-        return Node(self.op, self._of_op(node.inputs), replace(node.output, name=self.op.output, type=own.output))
+        own = self._own_sig(node.sig).output
+        known = _WRITTEN.setdefault(self.op, {})
+        if own not in known:
+            known[own] = Tensor(self.op.output, own)
+        return Node(self.op, self._of_op(node.inputs), known[own])
 
     def _of_op(self, operands: Sequence[T]) -> tuple[T, ...]:
         rows = self._own_rows
@@ -117,5 +121,8 @@ class InsertSlice(Op):
     def pixelwise(self, sig: Signature) -> bool:
         return self.axis == CHANNELS and self.op.pixelwise(self._own_sig(sig))
 
+
+_WRITTEN: WeakKeyDictionary[Op, dict[TensorType, Tensor]] = WeakKeyDictionary()
+"""By op: the tensor that it would write alone, the same each time, so that what is known of the op is found again."""
 
 OPS: tuple[type[Op], ...] = (InsertSlice,)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from shoehorn_mcu.ir import Graph, Node, Op
-from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import only_reader, readers, reading, with_ops
 from shoehorn_mcu.ops import Pad, Reshape, Slice, Transpose
 
 
@@ -24,7 +22,7 @@ def drop_views(graph: Graph) -> Graph:
     source: dict[str, str] = {}  # dropped tensor -> the tensor that it equals
     kept: list[Op] = []
     for old in graph.ops:
-        op = replace(old, inputs=tuple(source.get(n, n) for n in old.inputs))
+        op = reading(old, source)
         merges = isinstance(op, Reshape) and isinstance(only_reader(graph, readers_of, op.output), Reshape)
         if merges or (_changes_nothing(graph.node(op)) and op.output not in graph.results):
             source[op.output] = op.inputs[0]

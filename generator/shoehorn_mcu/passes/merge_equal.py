@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from shoehorn_mcu.ir import Graph, Node, Op, Tensor
-from shoehorn_mcu.ir.edit import with_ops
+from shoehorn_mcu.ir.edit import reading, with_ops
 
 
 def merge_equal(graph: Graph) -> Graph:
@@ -23,7 +23,7 @@ def merge_equal(graph: Graph) -> Graph:
     source: dict[str, str] = {}  # dropped tensor -> the tensor that it equals
     kept: list[Op] = []
     for old in graph.ops:
-        op = replace(old, inputs=tuple(source.get(n, n) for n in old.inputs))
+        op = reading(old, source)
         node = graph.node(op)
         first = known.setdefault(_meaning(node), op.output)
         if first != op.output and op.output not in graph.results and not _grows(node):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shoehorn_mcu.ir import Graph, Op
-from shoehorn_mcu.ir.edit import with_ops
+from shoehorn_mcu.ir.edit import reading, with_ops
 from shoehorn_mcu.ops import Reshape, Transpose
 from shoehorn_mcu.passes.drop_dead import drop_dead
 
@@ -25,7 +25,7 @@ def merge_transposes(graph: Graph) -> Graph:
     source: dict[str, str] = {}  # dropped tensor -> the tensor that it equals
     ops: list[Op] = []
     for old in graph.ops:
-        op = replace(old, inputs=tuple(source.get(n, n) for n in old.inputs))
+        op = reading(old, source)
         if isinstance(op, Transpose):
             while (before := inner.get(op.inputs[0])) is not None:
                 op = replace(op, inputs=before.inputs, perm=tuple(before.perm[place] for place in op.perm))

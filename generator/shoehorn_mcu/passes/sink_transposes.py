@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, Node, Op, OpFault, Tensor
-from shoehorn_mcu.ir.edit import free_name, with_ops
+from shoehorn_mcu.ir.edit import free_name, reading, with_ops
 from shoehorn_mcu.ir.orders import Order, reshaped
 from shoehorn_mcu.ops import (
     Concat,
@@ -78,7 +78,7 @@ class _Sinking:
         self.tensors = dict(self.before.tensors)
         self._names = {op.name for op in self.before.ops}
         for old in self.before.ops:
-            op = replace(old, inputs=tuple(self._same.get(name, name) for name in old.inputs))
+            op = reading(old, self._same)
             if isinstance(op, Transpose) and op.output in self.dropped:
                 self._drop(op)
             elif not any(name in self._held for name in op.inputs) or not self._moved(op):

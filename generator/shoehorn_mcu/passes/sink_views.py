@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shoehorn_mcu.ir import Graph, Op, Tensor
-from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import only_reader, readers, reading, with_ops
 from shoehorn_mcu.ops import Dequantize, Map, Quantize, Reshape, Softmax, Unary
 
 
@@ -30,7 +30,7 @@ def sink_views(graph: Graph) -> Graph:
                 tensors[op.output] = Tensor(op.output, replace(tensors[op.output].type, shape=shape))
             source |= {first.output: before, last.output: inner[-1].output}
     kept = (op for op in graph.ops if op.output not in source)
-    moved = (replace(op, inputs=tuple(source.get(n, n) for n in op.inputs)) for op in kept)
+    moved = (reading(op, source) for op in kept)
     return with_ops(replace(graph, tensors=tensors), moved)
 
 

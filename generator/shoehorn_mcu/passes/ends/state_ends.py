@@ -9,7 +9,7 @@ import numpy as np
 
 from shoehorn_mcu.base.errors import ShoehornError, did_you_mean
 from shoehorn_mcu.ir import Ends, FileTensor, Graph, State, Tensor, TensorType, verify
-from shoehorn_mcu.ir.edit import free_name
+from shoehorn_mcu.ir.edit import free_name, reading
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.passes.ends.native_io import moved
 
@@ -54,7 +54,7 @@ def with_states(graph: Graph, ends: Ends, pairs: Mapping[str, str]) -> Graph:
 def without_states(graph: Graph) -> Graph:
     """The graph whose inferences all begin with the first values of its states, which are constants then."""
     first = {state.read: state.initial for state in graph.states}
-    ops = (replace(op, inputs=tuple(first.get(name, name) for name in op.inputs)) for op in graph.ops)
+    ops = (reading(op, first) for op in graph.ops)
     outputs = {name for name in graph.outputs if name in first}
     if outputs:
         raise StateError(f"{graph.name}: output {quoted(min(outputs))} is a state; leave --stateless out")

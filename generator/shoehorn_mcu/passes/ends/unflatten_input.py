@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import only_reader, readers, reading, with_ops
 
 
 def unflatten_input(graph: Graph) -> Graph:
@@ -24,11 +24,7 @@ def unflatten_input(graph: Graph) -> Graph:
         source, shaped = graph.tensors[name], graph.tensors[view.output]
         if shaped.type.rows > source.type.rows:
             tensors = {**graph.tensors, name: replace(source, type=shaped.type)}
-            ops = (
-                replace(op, inputs=tuple(name if n == view.output else n for n in op.inputs))
-                for op in graph.ops
-                if op is not view
-            )
+            ops = (reading(op, {view.output: name}) for op in graph.ops if op is not view)
             graph = with_ops(replace(graph, tensors=tensors), ops)
             readers_of = readers(graph)
     return graph

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import Array, DType, Ends, Graph, Op, Tensor, TensorType, verify
-from shoehorn_mcu.ir.edit import free_name
+from shoehorn_mcu.ir.edit import free_name, reading
 from shoehorn_mcu.ops import Dequantize, Map, Quantize, Reshape, TopIndices
 from shoehorn_mcu.ops.formula import Term, formula
 
@@ -57,7 +57,7 @@ def with_pixels(graph: Graph, ends: Ends, pixels: Pixels) -> tuple[Graph, Ends]:
         first.append(Quantize(name=edit.name("Pixels_stored"), inputs=(inner,), output=stored))
         inner = stored
     edit.tensors[name] = Tensor(name, replace(kind, dtype=DType.UINT8, quant=None))
-    kept = (replace(op, inputs=tuple(inner if n == name else n for n in op.inputs)) for op in graph.ops)
+    kept = (reading(op, {name: inner}) for op in graph.ops)
     made_graph = verify(replace(graph, tensors=edit.tensors, ops=(*first, *kept)))
     if name not in ends:
         return made_graph, ends
