@@ -94,7 +94,7 @@ def least(stages: Sequence[Stage]) -> Features:
 
 def _struct_bytes(stages: Iterable[Stage]) -> int:
     """Bytes of the parameters that the kernels get."""
-    return sum(_MEMBER_BYTES * len(stage.params) for stage in stages)
+    return sum(_MEMBER_BYTES * stage.struct_size.members for stage in stages)
 
 
 def _kernels(stages: Iterable[Stage]) -> tuple[Instance, ...]:

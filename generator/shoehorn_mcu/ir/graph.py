@@ -216,7 +216,13 @@ class Node(Generic[OpT]):
     @property
     def computed(self) -> Node:
         """The node that kernels are chosen for (see Op.computed)."""
-        return self.op.computed(self)
+        return self._computed or self
+
+    @cached_property
+    def _computed(self) -> Node | None:
+        """The same where it is another node, so that a node does not refer to itself."""
+        found = self.op.computed(self)
+        return None if found is self else found
 
     @property
     def row_part(self) -> RowPart | None:

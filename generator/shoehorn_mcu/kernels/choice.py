@@ -9,7 +9,7 @@ from functools import cache
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
-from shoehorn_mcu.kernels.base.contract import Contract, Instance, Tile, Variant, array_bytes
+from shoehorn_mcu.kernels.base.contract import Contract, Instance, Tile, Variant, struct_size
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
 from shoehorn_mcu.kernels.linear.points import other_form
@@ -147,7 +147,14 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
         tuned = choose(node, machine)
         timed = [(timed[0][0], tuned), *((time, kernel) for time, kernel in timed if kernel.name != tuned.name)]
     return [
-        _Option(key, kernel, kernel.name, time, array_bytes(kernel.params(node)), cost.code_parts(kernel, machine.cpu))
+        _Option(
+            key,
+            kernel,
+            kernel.name,
+            time,
+            struct_size(node, kernel).constant_bytes,
+            cost.code_parts(kernel, machine.cpu),
+        )
         for time, kernel in timed
     ]
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from shoehorn_mcu.ir import Graph, Node, Parts, Tensor, shared_rows
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
-from shoehorn_mcu.kernels.base.contract import array_bytes, differ, with_long_rows
+from shoehorn_mcu.kernels.base.contract import StructSize, array_bytes, differ, struct_size, with_long_rows
 from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
 from shoehorn_mcu.machine.targets import Machine
 
@@ -137,10 +137,15 @@ class Stage:
         by_input = zip(*self.rows, strict=True)
         return tuple(_pointers(tuple(zip(*places, strict=True))) for places in by_input)
 
-    @cached_property
+    @property
+    def struct_size(self) -> StructSize:
+        """The size of the kernel's struct."""
+        return struct_size(self.call, self.kernel)
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes of the constants in the kernel's struct."""
-        return array_bytes(self.params)
+        return self.struct_size.constant_bytes
 
     @cached_property
     def plain_bytes(self) -> int | None:
