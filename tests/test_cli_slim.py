@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import random
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+from shoehorn_mcu.slim.recipe import read_recipe
 from tests import slim_nets
 from tests.conftest import Gen
 
@@ -122,7 +127,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_network_is_slimmed_and_becomes_a_firmware(gen: Gen, trained: Path) -> None:
     out = trained / "slim"
     command = ("slim", trained / "net.onnx", "--data", trained / "digits.npz", "--recipe", trained / "recipe.toml")
-    result = gen(*command, "--control", "--out", out)
+    result = gen(*command, "--control", "--pytorch", "--out", out)
     assert result.exit_code == 0, result.output
     record = json.loads((out / "slim.json").read_text())
     kept = [trial for step in record["steps"] for trial in step["trials"] if trial["kept"]]
@@ -131,12 +136,75 @@ def test_a_network_is_slimmed_and_becomes_a_firmware(gen: Gen, trained: Path) ->
     assert rows["slim, int8"]["percent"] > 85
     assert {"original, trained on, int8", "slim network, from nothing, int8"} <= rows.keys()
     assert "streamline" in (out / "slim.html").read_text()
+    assert {"slim.pt2", "slim-state.pt"} <= {path.name for path in out.iterdir()}
     again = gen(*command, "--out", out)
     assert again.exit_code == 1 and "--resume" in again.stderr
     assert gen(*command[:4], "--resume", out, "--control").exit_code == 0
     made = gen("plan", out / "slim-int8.onnx", "--board", "mps2-an386", "--sram", "fit", "--json")
     plan = json.loads(made.stdout)["plan"]
     assert plan["predicted_cycles"] == pytest.approx(record["final"]["cost"]["cycles"], rel=0.03)
+
+
+def test_a_run_that_was_killed_at_any_moment_ends_with_the_same_bytes(trained: Path, tmp_path: Path) -> None:
+    """The whole run is in a process of its own, which is killed at 20 moments drawn over the time that it takes."""
+    from shoehorn_mcu.learn.by_torch import Torch
+    from shoehorn_mcu.slim.run import Asked
+    from shoehorn_mcu.slim.run import slim as run
+
+    recipe = read_recipe(trained / "recipe.toml", {"last": {"epochs": 1}, "moves": {"first": 1}})
+
+    def begun(folder: Path) -> Any:
+        def work() -> None:
+            asked = Asked(resumes=(folder / "slim.json").exists())
+            data = str(trained / "digits.npz")
+            run(str(trained / "net.onnx"), data, recipe, folder, Torch(every=0.05), asked)
+
+        process = multiprocessing.get_context("fork").Process(target=work)
+        process.start()
+        return process
+
+    began = time.monotonic()
+    begun(tmp_path / "whole").join()
+    whole, rng = time.monotonic() - began, random.Random(4)
+    for _ in range(20):
+        process = begun(tmp_path / "killed")
+        process.join(rng.uniform(0.02, 0.5) * whole)
+        process.kill()
+        process.join()
+    last = begun(tmp_path / "killed")
+    last.join()
+    assert last.exitcode == 0
+    for name in ("weights.npz", "slim.onnx", "slim-int8.onnx", "recipe.toml"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_module_that_a_function_builds_is_priced_like_its_file(gen: Gen, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra shoehorn-mcu[slim]")
+    layers = "n.Conv2d(1, 8, 3, padding=1), n.ReLU(), n.MaxPool2d(2), n.Conv2d(8, 8, 3), n.ReLU(), n.Flatten()"
+    source = f"""import torch
+n = torch.nn
+def build():
+    torch.manual_seed(3)
+    return n.Sequential({layers}, n.Linear(8 * 4 * 4, 4)), torch.zeros(1, 1, 12, 12)
+def bare():
+    return n.ReLU()
+def wrong():
+    return 1 / 0
+"""
+    (tmp_path / "net.py").write_text(source)
+    names: dict[str, object] = {}
+    exec(source, names)
+    net, example = names["build"]()  # type: ignore[operator]
+    torch.onnx.export(net.eval(), (example,), tmp_path / "net.onnx", dynamo=False)
+    lists = [
+        json.loads(gen("slim", model, "--board", "mps2-an386", "--list", "--json").stdout)
+        for model in (f"{tmp_path}/net.py:build", tmp_path / "net.onnx")
+    ]
+    prices = [(found["network"], [(each["kind"], each["cost"]) for each in found["moves"]]) for found in lists]
+    assert prices[0] == prices[1] and prices[0][1]
+    for function, said in (("bare", "wanted is a torch.nn.Module and an example"), ("wrong", "raised in line 9")):
+        refused = gen("slim", f"{tmp_path}/net.py:{function}", "--board", "mps2-an386", "--list")
+        assert refused.exit_code == 1 and said in refused.stderr and refused.stderr.count("\n") == 1
 
 
 def test_a_loop_of_the_users_own_trains(trained: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,8 @@ torch = pytest.importorskip("torch", reason="needs the extra shoehorn-mcu[slim]"
 
 from shoehorn_mcu import ops  # noqa: E402
 from shoehorn_mcu.importers.lowering import maps  # noqa: E402
-from shoehorn_mcu.ir import DType  # noqa: E402
+from shoehorn_mcu.ir import DType, FileTensor, Graph, Tensor  # noqa: E402
+from shoehorn_mcu.learn.exported import exported  # noqa: E402
 from shoehorn_mcu.learn.fixed import fixed  # noqa: E402
 from shoehorn_mcu.learn.formulas import NoGradientError, compiled  # noqa: E402
 from shoehorn_mcu.learn.layers import Convolution, Normalised  # noqa: E402
@@ -49,6 +52,27 @@ def _one_step(twin, x):
     twin.train()
     twin(torch.from_numpy(x)).square().sum().backward()
     torch.optim.SGD(twin.parameters(), lr=0.01).step()
+
+
+@pytest.mark.parametrize("net", [plain_net, rich_net])
+def test_a_program_for_pytorch_computes_what_the_graph_computes(net: Callable[[], Graph]):
+    graph = net()
+    ends = {name: in_channels_first(graph.tensors[name]) for name in graph.inputs}
+    files = exported(graph, ends)
+    program = torch.export.load(BytesIO(files[".pt2"]))
+    x = _samples(graph, 5)
+    found = program.module()(torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2))))
+    first = found[0] if isinstance(found, tuple) else found
+    wanted = computed(graph, x)
+    assert apart(first.detach().numpy().reshape(len(x), -1), wanted.reshape(len(x), -1)) < NEAR
+    state = torch.load(BytesIO(files["-state.pt"]), weights_only=True)
+    assert state.keys() == program.state_dict.keys()
+    assert all(torch.equal(state[name], value) for name, value in program.state_dict.items())
+
+
+def in_channels_first(tensor: Tensor) -> FileTensor:
+    batch, height, width, channels = tensor.type.shape
+    return FileTensor(tensor.name, replace(tensor.type, shape=(batch, channels, height, width)), (0, 2, 3, 1))
 
 
 @settings(max_examples=60, deadline=None)

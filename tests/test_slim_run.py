@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.importers.onnx.importer import import_model
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Ends, Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.data import Data
@@ -68,6 +68,9 @@ class Still:
         if name.startswith(tuple(self.spoils)) and self.spoils:
             graph = spoilt(graph)
         return Trained(graph, (0.5,) * schedule.epochs, (), stopped=False)
+
+    def files(self, graph: Graph, ends: Ends) -> Mapping[str, bytes]:
+        return {".still": graph.name.encode()}
 
     def outputs(self, graph: Graph, samples: Samples) -> NDArray[np.float32]:
         return outputs(graph, samples.x)
@@ -172,6 +175,13 @@ def test_steps_are_made_until_the_goal_is_reached(tmp_path: Path) -> None:
     assert all(row.samples == 30 and row.right == 30 * row.percent / 100 for row in found.test)
     assert {"slim.onnx", "slim-int8.onnx", SLIM_JSON} <= {path.name for path in tmp_path.iterdir()}
     assert record(tmp_path) == found
+
+
+def test_files_of_the_framework_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
+    slimmed(tmp_path / "without", Still(), recipe())
+    slimmed(tmp_path / "with", Still(), recipe(), framework=True)
+    assert not (tmp_path / "without" / "slim.still").exists()
+    assert (tmp_path / "with" / "slim.still").read_bytes() == b"small"
 
 
 def test_what_is_written_computes_what_the_slim_graph_computes(tmp_path: Path) -> None:

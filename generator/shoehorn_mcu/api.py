@@ -321,7 +321,7 @@ def quantize(model: Place, data: Place, target: Place, options: QuantizeOptions 
 
 
 def slim(
-    model: Place,
+    model: Place | Imported,
     data: str,
     folder: Place,
     recipe: Recipe | Place,
@@ -331,7 +331,8 @@ def slim(
 ) -> Slimmed:
     """Slims a trained float32 `model` for the board that the recipe names, and writes `folder` (docs/slim.md).
 
-    `data` is X.npz, a folder of images per class, or file.py:function. `recipe` is a TOML file, or what `read_recipe`
+    `model` is a path, "file.py:function" or what `import_torch` made. `data` is X.npz, a folder of images per class,
+    or file.py:function. `recipe` is a TOML file, or what `read_recipe`
     of shoehorn_mcu.slim.recipe gives. `retrain(module, schedule)` is a loop of your own, in place of ours: it trains a
     torch.nn.Module, the network's twin, in place. Needs the extra `shoehorn-mcu[slim]`. Raises ShoehornError without
     it, and where model, samples or recipe cannot be used.
@@ -346,7 +347,8 @@ def slim(
 
         teacher = trained_by(retrain, teacher)
     chosen = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
-    return slim_run.slim(Path(model), data, chosen, Path(folder), teacher, asked or Asked(pixels=pixels))
+    source = model if isinstance(model, Imported) else str(model)
+    return slim_run.slim(source, data, chosen, Path(folder), teacher, asked or Asked(pixels=pixels))
 
 
 def _project(folder: Place, model: str | None) -> Project:

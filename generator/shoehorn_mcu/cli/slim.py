@@ -28,6 +28,7 @@ from shoehorn_mcu.slim.reading import read
 from shoehorn_mcu.slim.recipe import read_recipe
 from shoehorn_mcu.slim.record import RECIPE, Compared, Record, Step
 from shoehorn_mcu.slim.run import Asked, Limits
+from shoehorn_mcu.slim.users import function_of
 from shoehorn_mcu_host.validate.decoders import pixels
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
@@ -50,7 +51,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model")
 @grouped(_Group.GOAL, "--board", "board_id", metavar="BOARD", help="The board that decides what a move is worth.")
 @grouped(
     _Group.GOAL,
@@ -124,10 +125,16 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
     metavar="DIR",
     help="Go on with the run in this folder.",
 )
+@grouped(
+    _Group.OUTPUT,
+    "--pytorch",
+    is_flag=True,
+    help="Also write slim.pt2, a program of torch.export, and slim-state.pt, its weights by name.",
+)
 @shape_option
 @output_options
 def slim(
-    model: Path,
+    model: str,
     board_id: str | None,
     minimize: str | None,
     until: str | None,
@@ -142,12 +149,14 @@ def slim(
     device: str,
     target: Path | None,
     resume: Path | None,
+    pytorch: bool,
     shapes: dict[str, tuple[int, ...]],
     as_json: bool,
 ) -> None:
     """Makes a trained network smaller for a board: merges layers, retrains the rest, and quantises it.
 
-    MODEL is a float32 .onnx, .tflite, .pt2 or TorchScript file. Out comes a folder with slim.onnx, slim-int8.onnx,
+    MODEL is a float32 .onnx, .tflite, .pt2 or TorchScript file, or FILE.py:FUNCTION of your own, which returns a
+    torch.nn.Module and an example of its input. Out comes a folder with slim.onnx, slim-int8.onnx,
     slim.json and slim.html.
     """
     if target is not None and resume is not None:
@@ -170,16 +179,22 @@ def slim(
         return
     if data is None:
         raise click.UsageError("Missing option '--data'; --list needs none.")
-    folder = resume or target or Path(f"{model.stem}-slim")
+    folder = resume or target or Path(f"{_stem(model)}-slim")
     with _bar() as say, _until_interrupted() as stop:
         on_step: Callable[[Step], None] = (lambda _: None) if as_json else _print_step
         limits = Limits(budget, None, stop)
-        asked = Asked(control, expect, resume is not None, shapes, pixels, limits, on_step, say)
+        asked = Asked(control, pytorch, expect, resume is not None, shapes, pixels, limits, on_step, say)
         record = run.slim(model, data, recipe, folder, _learner(threads, device), asked).record
     if as_json:
         emit_json({"folder": str(folder), **json.loads(record.json())})
     else:
         _print_end(record, folder, board)
+
+
+def _stem(model: str) -> str:
+    """What the default folder is named after."""
+    users = function_of(model)
+    return (Path(model) if users is None else users[0]).stem
 
 
 def _print_listing(found: Listing, board: Board) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Ends, Graph
 from shoehorn_mcu.learn import start
+from shoehorn_mcu.learn.exported import exported
 from shoehorn_mcu.learn.fixed import fixed, generator, tensor
 from shoehorn_mcu.learn.loop import SETTLED, Task, Training
 from shoehorn_mcu.learn.twin import Twin, evaluated
@@ -65,6 +66,11 @@ class Torch:
         whole = found if graph.tensors[graph.outputs[0]].type.shape[:1] != (1,) else found.squeeze(1)
         made: NDArray[np.float32] = whole.cpu().numpy()
         return made
+
+    def files(self, graph: Graph, ends: Ends) -> Mapping[str, bytes]:
+        """A program of torch.export and a state_dict (see exported.py)."""
+        with self._fixed():
+            return exported(graph, ends)
 
 
 @dataclass(frozen=True)

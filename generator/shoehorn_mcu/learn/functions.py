@@ -124,7 +124,7 @@ def _softmax(node: Node[Softmax]) -> Compute:
 
 def _reshape(node: Node[Reshape]) -> Compute:
     shape = node.output.type.shape
-    return lambda x: x.reshape(len(x), *shape)
+    return lambda x: x.reshape(x.shape[0], *shape)
 
 
 def _pad(node: Node[Pad]) -> Compute:
@@ -160,7 +160,7 @@ def _add(node: Node[Add | Sub]) -> Compute:
 
 def _map(node: Node[Map]) -> Compute:
     ranks, run, shape = _ranks(node), compiled(node.op.formula), node.output.type.shape
-    return lambda *values: run(*aligned(values, ranks)).expand(len(values[0]), *shape)
+    return lambda *values: run(*aligned(values, ranks)).expand(values[0].shape[0], *shape)
 
 
 def _ranks(node: Node) -> int:
@@ -169,7 +169,9 @@ def _ranks(node: Node) -> int:
 
 def aligned(values: tuple[torch.Tensor, ...], rank: int) -> list[torch.Tensor]:
     """The values with so many dimensions behind that of the samples, as NumPy broadcasts."""
-    return [x if x.ndim == rank + 1 else x.reshape(len(x), *[1] * (rank + 1 - x.ndim), *x.shape[1:]) for x in values]
+    return [
+        x if x.ndim == rank + 1 else x.reshape(x.shape[0], *[1] * (rank + 1 - x.ndim), *x.shape[1:]) for x in values
+    ]
 
 
 def _reduce(node: Node[Reduce]) -> Compute:
@@ -226,7 +228,7 @@ def _gather(node: Node[Gather]) -> Function:
     if math.prod(places.shape) == places.shape[-2]:
         return Function(lambda x, _, at: x.index_select(-2, at), places.reshape(-1))
     whole = np.ascontiguousarray(np.broadcast_to(places, node.output.type.shape))
-    return Function(lambda x, _, at: torch.gather(x, -2, at.expand(len(x), *at.shape)), whole)
+    return Function(lambda x, _, at: torch.gather(x, -2, at.expand(x.shape[0], *at.shape)), whole)
 
 
 def _pick(node: Node[PickChannels]) -> Function:

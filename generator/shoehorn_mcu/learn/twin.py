@@ -123,7 +123,7 @@ class Twin(torch.nn.Module):  # type: ignore[misc]
 
         The ops that `free` names are computed without their bounds.
         """
-        samples = len(inputs[0])
+        samples = inputs[0].shape[0]  # not len, which an export would keep as a constant
         values = {}
         for name, given in zip(self._graph.inputs, inputs, strict=True):
             values[name] = given.reshape(samples, *self._graph.tensors[name].type.shape)

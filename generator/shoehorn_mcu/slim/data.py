@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from shoehorn_mcu.ir import FileTensor
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.learner import Samples
 from shoehorn_mcu.slim.recipe import DataTable
+from shoehorn_mcu.slim.users import called, function_of
 from shoehorn_mcu_host.base.arrays import read_npz
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
@@ -81,9 +80,8 @@ def read_data(where: str, model: Imported, table: DataTable, pixels: Pixels | No
 
 
 def _arrays(where: str, shape: Sequence[int], pixels: Pixels | None) -> Arrays:
-    path, _, function = where.rpartition(":")
-    if path.endswith(".py"):
-        return _of_function(Path(path), function)
+    if (users := function_of(where)) is not None:
+        return _of_function(*users)
     found = Path(where)
     if found.is_dir():
         return _of_folder(found, shape, pixels)
@@ -101,28 +99,8 @@ def _named(where: str, arrays: dict[str, Any]) -> Arrays:
 
 
 def _of_function(path: Path, function: str) -> Arrays:
-    """What a function of the user's own file returns; an error of it is shown with its own line."""
-    where = f"{path}:{function}"
-    if not path.is_file():
-        raise SlimError(f"{path}: does not exist")
-    spec = importlib.util.spec_from_file_location("slim_data", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        load = getattr(module, function, None)
-        if not callable(load):
-            raise SlimError(f"{path}: has no function '{function}'")
-        made = load()
-    except SlimError:
-        raise
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-        line = f" line {lines[-1]}" if lines else ""
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise SlimError(f"{where}: raised in{line or ' it'}: {printable(said)}") from error
+    """What a function of the user's own file returns."""
+    where, made = f"{path}:{function}", called(path, function)
     if isinstance(made, tuple) and len(made) == 2:
         made = dict(zip(("x", "y"), made, strict=True))
     if not isinstance(made, dict):

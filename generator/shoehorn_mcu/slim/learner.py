@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Ends, Graph
 from shoehorn_mcu.slim.moved import Moved
 
 
@@ -86,3 +86,6 @@ class Learner(Protocol):
 
     def outputs(self, graph: Graph, samples: Samples) -> NDArray[np.float32]:
         """The graph's first output for each sample, as after a training."""
+
+    def files(self, graph: Graph, ends: Ends) -> Mapping[str, bytes]:
+        """The network as files of the framework, by what follows the network's name, such as ".pt2"."""

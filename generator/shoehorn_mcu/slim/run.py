@@ -18,6 +18,7 @@ from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.quantisation import QuantizeError
+from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.choose import Choice, choices, ordered
 from shoehorn_mcu.slim.data import Data, Pixels, read_data
 from shoehorn_mcu.slim.fault import SlimError
@@ -28,7 +29,7 @@ from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
 from shoehorn_mcu.slim.page import page
 from shoehorn_mcu.slim.price import Price, Prices
-from shoehorn_mcu.slim.reading import read
+from shoehorn_mcu.slim.reading import of, read
 from shoehorn_mcu.slim.recipe import Recipe
 from shoehorn_mcu.slim.record import (
     RECIPE,
@@ -74,6 +75,7 @@ class Asked:
     """What a user asks of a run besides model, samples and recipe."""
 
     control: bool = False
+    framework: bool = False  # the slim network is written as files of the training framework, too
     expect: float | None = None  # percent that the original is said to have right
     resumes: bool = False  # a run that is in the folder goes on
     shapes: Shapes = field(default_factory=dict)  # sizes that the model's file leaves open
@@ -392,6 +394,8 @@ class Run:
         self.folder.write("slim.onnx", model.SerializeToString(deterministic=True))
         self.folder.write("slim-int8.onnx", int8.SerializeToString(deterministic=True))
         self.folder.write("slim.html", page(record, self.model.graph.name, self.board.id))
+        for name, content in self.learner.files(graph, self.model.ends).items() if self.asked.framework else ():
+            self.folder.write(f"slim{name}", content)
         return Slimmed(graph, model, int8, record)
 
     # What all of them need.
@@ -420,11 +424,13 @@ def _from_nothing(graph: Graph) -> Moved:
     return Moved("anew", "all layers", graph, born, ())
 
 
-def slim(model: Path, data: str, recipe: Recipe, folder: Path, learner: Learner, asked: Asked | None = None) -> Slimmed:
+def slim(
+    model: str | Imported, data: str, recipe: Recipe, folder: Path, learner: Learner, asked: Asked | None = None
+) -> Slimmed:
     """Slims a float32 model for the board that the recipe names, and writes `folder`.
 
-    `data` is as `read_data` takes it. A run that `asked.resumes` goes on with the one that is in the folder. Raises
-    SlimError, or another ShoehornError, with a message of one line; what is in the folder then is whole.
+    `model` is as `read` takes it, `data` as `read_data` does. A run that `asked.resumes` goes on with the one in the
+    folder. Raises SlimError, or another ShoehornError, with a message of one line; what is in the folder then is whole.
     """
     asked = asked or Asked()
     board = targets.board(recipe.goal.board)
@@ -433,10 +439,10 @@ def slim(model: Path, data: str, recipe: Recipe, folder: Path, learner: Learner,
         raise SlimError(f"{folder}: has a run already; --resume {folder} goes on with it, or name another --out")
     if asked.resumes and not there:
         raise SlimError(f"{folder}: has no run to go on with")
-    imported = read(model, asked.shapes)
+    imported = read(model, asked.shapes) if isinstance(model, str) else of(model, model.graph.name)
     samples = read_data(data, imported, recipe.data, asked.pixels)
     identity = {
-        "model": sha256(model.read_bytes()),
+        "model": sha256(as_onnx(imported.graph, imported.ends).SerializeToString(deterministic=True)),
         "data": samples.sha256,
         "recipe": sha256(recipe.toml().encode()),
         "version": __version__,
