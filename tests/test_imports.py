@@ -75,12 +75,12 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     "shoehorn_mcu.slim": (
         {"run"},
         {"judge", "listing", "page"},
-        {"choose", "data"},
+        {"aim", "choose", "data"},
         {"recipe", "record"},
         {"moves", "learner"},
         {"price"},
         {"layers", "made_up", "reading"},
-        {"goal", "moved", "regions", "sites"},
+        {"goal", "moved", "regions", "sites", "users"},
         {"fault", ""},
     ),
     "shoehorn_mcu_host": (

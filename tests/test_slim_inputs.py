@@ -93,6 +93,16 @@ def test_a_goal_is_a_figure(text: str, what: Minimized | None, original: int, mo
     assert (until.what, until.most(original), until.fits) == (what, most, False)
 
 
+def test_several_goals_are_all_to_be_reached() -> None:
+    goals = Until.all("instructions=-50%, sram=64k")
+    assert [(each.what, each.most(1000)) for each in goals] == [
+        (Minimized.INSTRUCTIONS, 500),
+        (Minimized.SRAM, 65536),
+    ]
+    with pytest.raises(SlimError, match="--until ''"):
+        Until.all("sram=64k,")
+
+
 @pytest.mark.parametrize("text", ["", "sram", "64k", "-100%", "-0%", "sram=-5k", "time=-5%"])
 def test_what_is_no_goal_is_refused(text: str) -> None:
     with pytest.raises(SlimError, match="--until"):

@@ -239,6 +239,15 @@ def test_moves_bring_a_network_to_a_board_that_it_does_not_fit(tmp_path: Path, m
     assert f"{made.original.lack} before" in page and "none: it fits" in page
 
 
+def test_moves_are_chosen_by_the_goals_that_are_not_reached(tmp_path: Path) -> None:
+    made = slimmed(tmp_path, Still(), recipe(goal={"until": "instructions=-30%,flash=-35%"})).record
+    assert made.ended == "the goal is reached" and made.final is not None
+    assert made.final.cost.time <= 0.7 * made.original.time and made.final.cost.flash <= 0.65 * made.original.flash
+    alone = slimmed(tmp_path / "alone", Still(), recipe()).record
+    first = [{each.name: each.gain for each in found.steps[0].candidates} for found in (made, alone)]
+    assert all(first[0][name] > first[1][name] for name in ("shrink reducer to wide",))
+
+
 def test_what_the_board_has_too_little_of_is_said_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Prices, "of", lambda *given, **how: replace(macs_price(*given, **how), lacking_sram=10, lacking_flash=2000)

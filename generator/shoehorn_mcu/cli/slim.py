@@ -63,7 +63,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
     _Group.GOAL,
     "--until",
     metavar="GOAL",
-    help="Stop when it is reached: fits, instructions=-50%, sram=64k or flash=256k. Default: fits.",
+    help="Stop when it is reached: fits, instructions=-50%, sram=64k, flash=256k, or several of them. Default: fits.",
 )
 @grouped(
     _Group.GOAL,
@@ -285,6 +285,9 @@ def _print_end(record: Record, folder: Path, board: Board) -> None:
         f"arena {before.sram:,} -> {final.sram:,}, constants {before.flash:,} -> {final.flash:,} bytes",
         soft_wrap=True,
     )
+    if record.real is not None:
+        others = f"; {len(record.other_kernels)} layers have other kernels" if record.other_kernels else ""
+        out.print(f"with its own weights the int8 network takes {record.real.time:,} {unit}{others}", soft_wrap=True)
     after = f"gen plan {folder / 'slim-int8.onnx'} --board {board.id}"
     out.print(f"ended because {record.ended}; wrote {folder}; next: {after}", soft_wrap=True)
 

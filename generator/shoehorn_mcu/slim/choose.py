@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.learner import Learner, Samples
 from shoehorn_mcu.slim.moved import Moved
 from shoehorn_mcu.slim.moves import moves
@@ -36,19 +37,26 @@ class Choice:
         return Candidate(self.moved.name, self.cost, round(self.gain, 3), self.refused, self.harm)
 
 
-def choices(graph: Graph, prices: Prices, recipe: Recipe, say: Callable[[str], None] = lambda _: None) -> list[Choice]:
+def choices(
+    graph: Graph,
+    prices: Prices,
+    recipe: Recipe,
+    wanted: Sequence[Minimized],
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Choice]:
     """Every move that the recipe allows, those that gain most first, those that are not tried last with the reason.
 
-    What a move gains of a network that does not fit the board is a part of the bytes that the board has too few.
+    A gain is what a move takes away of the figures that are `wanted`, in percent and added up. Of a network that does
+    not fit the board it is what the move takes away of the bytes that the board has too few.
     """
     found = []
     for moved in moves(graph, recipe.moves.use, recipe.moves.reduce):
         say(f"pricing {moved.name}")
-        found.append(_priced(graph, moved, prices, recipe))
+        found.append(_priced(graph, moved, prices, recipe, wanted))
     return sorted(found, key=lambda each: (bool(each.refused), -each.gain))
 
 
-def _priced(graph: Graph, moved: Moved, prices: Prices, recipe: Recipe) -> Choice:
+def _priced(graph: Graph, moved: Moved, prices: Prices, recipe: Recipe, wanted: Sequence[Minimized]) -> Choice:
     touched = {*moved.gone, *(born.layer for born in moved.born)}
     names = [{node.op.name, label(node), node.output.name} for node in graph.nodes() if node.op.name in touched]
     kept = [keep for keep in recipe.moves.keep if any(name.startswith(keep) for each in names for name in each)]
@@ -57,9 +65,10 @@ def _priced(graph: Graph, moved: Moved, prices: Prices, recipe: Recipe) -> Choic
     before, after, board = prices.of(graph), prices.of(moved.graph), prices.board
     if after.lacking and not before.lacking:
         return Choice(moved, after, 0.0, f"does not fit {board.id}")
-    what = recipe.goal.minimize
-    old, new = (before.lacking, after.lacking) if before.lacking else (before.of(what), after.of(what))
-    gain = 100 * (1 - new / max(1, old))
+    figures = [(before.of(what), after.of(what)) for what in wanted]
+    if before.lacking:
+        figures = [(before.lacking, after.lacking)]
+    gain = sum(100 * (1 - new / max(1, old)) for old, new in figures)
     refused = "" if gain > 0 else f"gains nothing on {board.id}"
     return Choice(moved, after, gain, refused)
 

@@ -52,6 +52,11 @@ class Until:
         times = (_COUNTS if what is Minimized.INSTRUCTIONS else _TIMES)[unit.lower()]
         return cls(what, int(float(number) * times))
 
+    @classmethod
+    def all(cls, text: str) -> tuple[Until, ...]:
+        """Several goals with commas between them; all are to be reached. Raises SlimError."""
+        return tuple(cls.parsed(each.strip()) for each in text.split(","))
+
     @property
     def fits(self) -> bool:
         """Whether the goal is a firmware that fits the board."""

@@ -31,4 +31,4 @@ class Listing:
 def listing(graph: Graph, board: Board, recipe: Recipe, say: Callable[[str], None] = lambda _: None) -> Listing:
     """The moves of a float32 graph."""
     prices = Prices(board)
-    return Listing(prices.of(graph), tuple(choices(graph, prices, recipe, say)))
+    return Listing(prices.of(graph), tuple(choices(graph, prices, recipe, [recipe.goal.minimize], say)))

@@ -37,6 +37,7 @@ def page(record: Record, title: str, board: str) -> str:
         + _section("Accuracy against time and memory", _plots(record, unit))
         + _section("Steps", _steps(record, unit))
         + _section("Test samples", _test(record.test))
+        + _section("Kernels that the weights changed", _kernels(record))
         + _section("Moves that were not tried", _refused(record.steps))
     )
     return plain_page(title, f"slimmed for {board}", body)
@@ -81,6 +82,9 @@ def _figures(record: Record, slim: Price, unit: str) -> Iterator[tuple[str, str,
         yield name, f"{new:,}{what}", f"{old:,}{what} before; {_change(old, new)}"
     if before.milliseconds is not None and slim.milliseconds is not None:
         yield "Predicted time", f"{slim.milliseconds:,.1f} ms", f"{before.milliseconds:,.1f} ms before"
+    if record.real is not None:
+        told = f"with its own weights; predicted with made-up ones: {slim.time:,}"
+        yield f"The int8 network's {unit}", f"{record.real.time:,}", told
     if before.lacking:
         yield "Too little memory", slim.lack or "none: it fits", f"{before.lack} before"
     right = record.original_validation["int8"]
@@ -227,6 +231,12 @@ def _test(rows: Sequence[Compared]) -> str:
         for row in rows
     ]
     return f"<div class=scroll>{table(head, lines)}</div>"
+
+
+def _kernels(record: Record) -> str:
+    """The layers that have other kernels with their real weights."""
+    rows = [(each.layer, each.made_up, each.real) for each in record.other_kernels]
+    return table(("Layer", "With made-up weights", "With its own"), rows, words=3) if rows else ""
 
 
 def _refused(steps: Sequence[Step]) -> str:

@@ -69,6 +69,7 @@ class Price:
         return {Minimized.INSTRUCTIONS: self.time, Minimized.SRAM: self.sram, Minimized.FLASH: self.flash}[what]
 
 
+_OPTIONS = Options(disabled=LOOKING_AT_WEIGHTS)
 WEIGHTED = (Conv2d, DepthwiseConv2d, Dense, TransposeConv2d)
 """The ops with weights; all others are what DeepRebirth calls non-tensor layers."""
 
@@ -88,16 +89,48 @@ class Prices:
         return self._known[key]
 
 
+def _cuts(graph: Graph, board: Board) -> Cuts:
+    """The ops of an int8 graph after the passes, with their kernels."""
+    after, records = passes.run(graph, _OPTIONS.disabled)
+    may = limits(board, _OPTIONS)
+    ready = build.Prepared(_OPTIONS, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
+    return Cuts(after, stages(after, build.machine_for([ready], board)))
+
+
+@dataclass(frozen=True)
+class OtherKernel:
+    """A layer that has another kernel with its real weights than with made-up ones, which changes what it costs."""
+
+    layer: str
+    made_up: str
+    real: str
+
+
+def other_kernels(graph: Graph, real: Graph, board: Board) -> tuple[OtherKernel, ...]:
+    """The layers of a float32 graph whose kernels refuse the weights of its real int8 form, or take these alone.
+
+    Both have the same layers in the same order. Where passes merged some of one form alone, nothing can be compared.
+    """
+    found = [_weighted(each, board) for each in (as_int8(graph), real)]
+    if len(found[0]) != len(found[1]):
+        return ()
+    pairs = zip(*found, strict=True)
+    return tuple(OtherKernel(name, a, b) for (name, a), (_, b) in pairs if a != b)
+
+
+def _weighted(graph: Graph, board: Board) -> list[tuple[str, str]]:
+    """The layers with weights, and the keys of their kernels."""
+    chosen = [stage for stage in _cuts(graph, board).stages if isinstance(stage.node.computed.op, WEIGHTED)]
+    return [(stage.name, stage.kernel.key) for stage in chosen]
+
+
 def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
     """The price of an int8 graph.
 
     The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
     """
-    options = Options(disabled=LOOKING_AT_WEIGHTS)
-    may = limits(board, options)
-    after, records = passes.run(graph, options.disabled)
-    ready = build.Prepared(options, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
-    cuts = Cuts(after, stages(after, build.machine_for([ready], board)))
+    may = limits(board, _OPTIONS)
+    cuts = _cuts(graph, board)
     goal, most_macs = (Goal.SRAM, 0) if smallest else (Goal.TIME, None)
     try:
         made = schedule(cuts, PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories))

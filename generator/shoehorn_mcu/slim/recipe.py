@@ -114,9 +114,9 @@ class Recipe(_Table):
     control: Control = Control()
 
     @property
-    def until(self) -> Until:
-        """The goal as a figure."""
-        return Until.parsed(self.goal.until)
+    def until(self) -> tuple[Until, ...]:
+        """The goals as figures."""
+        return Until.all(self.goal.until)
 
     @property
     def step(self) -> Schedule:
@@ -175,7 +175,7 @@ def read_recipe(path: Path | None, changes: Mapping[str, Mapping[str, Any]] | No
         tables[table] = {**there, **values} if isinstance(there, dict) else values
     try:
         recipe = Recipe.model_validate(tables)
-        assert recipe.until is not None
+        assert recipe.until
     except pydantic.ValidationError as error:
         raise SlimError(f"{path or 'the recipe'}: {_first_fault(error)}") from error
     return recipe

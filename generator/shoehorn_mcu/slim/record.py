@@ -16,7 +16,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.slim.fault import SlimError
-from shoehorn_mcu.slim.price import Price
+from shoehorn_mcu.slim.price import OtherKernel, Price
 
 SLIM_JSON = "slim.json"
 RECIPE = "recipe.toml"
@@ -106,6 +106,8 @@ class Record:
     steps: tuple[Step, ...] = ()
     ended: str = ""  # why there are no more steps; "": the run goes on
     final: Trial | None = None
+    real: Price | None = None  # of the slim int8 network with its own weights
+    other_kernels: tuple[OtherKernel, ...] = ()  # that these weights have
     controls: tuple[Trial, ...] = ()
     test: tuple[Compared, ...] = ()
     seconds: float = 0.0
@@ -151,6 +153,8 @@ def record_of(text: str) -> Record:
             "original": cost(told["original"]),
             "steps": steps,
             "final": trial(told["final"]),
+            "real": cost(told["real"]),
+            "other_kernels": tuple(OtherKernel(**each) for each in told["other_kernels"]),
             "controls": tuple(trial(one) for one in told["controls"]),
             "test": test,
         }

@@ -13,22 +13,23 @@ import numpy as np
 
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.importers import Imported, Shapes
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Bools, Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.quantisation import QuantizeError
 from shoehorn_mcu.quantisation.exported import as_onnx
+from shoehorn_mcu.slim.aim import Aim
 from shoehorn_mcu.slim.choose import Choice, choices, ordered
 from shoehorn_mcu.slim.data import Data, Pixels, read_data
 from shoehorn_mcu.slim.fault import SlimError
-from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.judge import Judge
 from shoehorn_mcu.slim.learner import Learner, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
 from shoehorn_mcu.slim.page import page
-from shoehorn_mcu.slim.price import Price, Prices
+from shoehorn_mcu.slim.price import Prices, other_kernels, priced
 from shoehorn_mcu.slim.reading import of, read
 from shoehorn_mcu.slim.recipe import Recipe
 from shoehorn_mcu.slim.record import (
@@ -106,7 +107,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self._begun = monotonic()
-        self._prices = Prices(self.board)
+        self._aim = Aim(Prices(self.board), self.recipe, self.model.graph)
         self._judge = Judge(self.learner, self.model.ends, self.data.train, self.model.graph, self._tell)
 
     # The road.
@@ -148,7 +149,7 @@ class Run:
             "int8": _percent(self._judge.in_int8(self.model.graph, part)),
         }
         self._check(rights["float32"])
-        record = Record(self.identity, self.data.labelled, self._price(self.model.graph), rights)
+        record = Record(self.identity, self.data.labelled, self._aim.price(self.model.graph), rights)
         return self._saved(record)
 
     def _check(self, right: float) -> None:
@@ -184,41 +185,26 @@ class Run:
             record = self._saved(record.with_step(step))
             self.asked.on_step(step)
             if step.kept is None:
-                ended = f"no move is left that gains and loses little enough; {self._missing(graph, record)}"
+                ended = f"no move is left that gains and loses little enough; {self._aim.missing(graph)}"
                 return graph, self._saved(replace(record, ended=ended))
         raise AssertionError
 
     def _end(self, graph: Graph, record: Record) -> str:
         """Why no further step is needed or possible, "" where one is."""
-        missing = self._missing(graph, record)
+        missing = self._aim.missing(graph)
         if not missing:
-            return "the firmware fits" if self.recipe.until.fits else "the goal is reached"
+            return self._aim.reached
         if self.asked.limits.seconds is not None and monotonic() - self._begun > self.asked.limits.seconds:
             return f"the time is used up; {missing}"
         if self.asked.limits.steps is not None and len(record.steps) >= self.asked.limits.steps:
             return f"as many steps as were asked for are made; {missing}"
         return ""
 
-    def _missing(self, graph: Graph, record: Record) -> str:
-        """In words what is between the network and the goal, "" where it is reached."""
-        until = self.recipe.until
-        what = until.what or self.recipe.goal.minimize
-        now = self._prices.of(graph, smallest=what is Minimized.SRAM)
-        if now.lacking:
-            return f"{self.board.id} has {now.lack} too few"
-        most = now.of(what) if until.fits else until.most(record.original.of(what))
-        units = {Minimized.INSTRUCTIONS: now.unit, Minimized.SRAM: "bytes of SRAM", Minimized.FLASH: "constant bytes"}
-        return "" if now.of(what) <= most else f"it takes {now.of(what):,} {units[what]} and the goal is {most:,}"
-
-    def _price(self, graph: Graph) -> Price:
-        """The price of a network that is kept: with the smallest arena where that is the goal."""
-        return self._prices.of(graph, smallest=self.recipe.goal.minimize is Minimized.SRAM)
-
     # One step.
 
     def _step(self, graph: Graph, number: int, record: Record) -> tuple[Graph, Step]:
         """The network after one more move, or the same where none is kept; the record may have trials of this step."""
-        found = choices(graph, self._prices, self.recipe, self._tell)
+        found = choices(graph, self._aim.prices, self.recipe, self._aim.wanted(graph), self._tell)
         order = ordered(graph, found, self.learner, self.data.train, self.recipe, self._tell)
         done = [trial for each in record.steps if each.number == number for trial in each.trials]
         step = Step(number, tuple(each.candidate for each in order), tuple(done))
@@ -263,7 +249,7 @@ class Run:
             if not why:
                 break
         float32 = _percent(self._judge.in_float(made, part))
-        cost = self._price(made) if not why else choice.cost
+        cost = self._aim.price(made) if not why else choice.cost
         return made, Trial(
             moved.name,
             not why,
@@ -328,7 +314,7 @@ class Run:
             untrained,
             _percent(self._judge.in_float(best, part)),
             best_right,
-            self._price(best),
+            self._aim.price(best),
             monotonic() - begun,
             final.epochs,
         )
@@ -355,7 +341,7 @@ class Run:
             self.folder.write_weights(f"controls/{slug(name)}.npz", trained.graph)
             part = self.data.validation
             float32, int8 = self._judge.in_float(trained.graph, part), self._judge.in_int8(trained.graph, part)
-            cost = self._price(trained.graph)
+            cost = self._aim.price(trained.graph)
             right = _percent(int8)
             made.append(
                 Trial(
@@ -389,7 +375,14 @@ class Run:
             rights["slim, int8"] = self._judge.of_model(int8, graph, part)
             base = rights.get("original, trained on, int8", rights["original, int8"])
             rows = tuple(_compared(name, each, base) for name, each in rights.items())
-            record = replace(record, test=rows, seconds=record.seconds + monotonic() - self._begun)
+            quantised = import_model(int8, self.model.graph.name).graph
+            record = replace(
+                record,
+                test=rows,
+                real=priced(quantised, self.board),
+                other_kernels=other_kernels(graph, quantised, self.board),
+                seconds=record.seconds + monotonic() - self._begun,
+            )
             self._saved(record)
         self.folder.write("slim.onnx", model.SerializeToString(deterministic=True))
         self.folder.write("slim-int8.onnx", int8.SerializeToString(deterministic=True))

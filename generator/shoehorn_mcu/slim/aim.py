@@ -1,0 +1,67 @@
+"""What a run aims at: the goals of its recipe, and what a network still lacks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.slim.goal import Minimized
+from shoehorn_mcu.slim.price import Price, Prices
+from shoehorn_mcu.slim.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A goal that is not reached: the figure now, and what it may be at most."""
+
+    what: Minimized
+    now: int
+    most: int
+    unit: str
+
+    def __str__(self) -> str:
+        return f"it takes {self.now:,} {self.unit} and the goal is {self.most:,}"
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The goals of a recipe for a network; shares of a goal are of the original's figure."""
+
+    prices: Prices
+    recipe: Recipe
+    original: Graph
+
+    def price(self, graph: Graph) -> Price:
+        """The price of a network that is kept: with the smallest arena where that is to become less."""
+        return self.prices.of(graph, smallest=self.recipe.goal.minimize is Minimized.SRAM)
+
+    def unmet(self, graph: Graph) -> Iterator[Unmet]:
+        """The goals besides that of fitting the board that a network does not reach."""
+        for until in self.recipe.until:
+            if not until.fits:
+                what = until.what or self.recipe.goal.minimize
+                before, now = self._figured(self.original, what), self._figured(graph, what)
+                unit = {Minimized.SRAM: "bytes of SRAM", Minimized.FLASH: "constant bytes"}.get(what, now.unit)
+                made = Unmet(what, now.of(what), until.most(before.of(what)), unit)
+                if made.now > made.most:
+                    yield made
+
+    def _figured(self, graph: Graph, what: Minimized) -> Price:
+        return self.prices.of(graph, smallest=what is Minimized.SRAM)
+
+    def wanted(self, graph: Graph) -> tuple[Minimized, ...]:
+        """What moves of a network are to make less of: the figures of unmet goals, or the minimized one."""
+        return tuple(dict.fromkeys(goal.what for goal in self.unmet(graph))) or (self.recipe.goal.minimize,)
+
+    def missing(self, graph: Graph) -> str:
+        """In words what is between a network and the goals, "" where they are reached."""
+        lack = self.prices.of(graph).lack
+        if lack:
+            return f"{self.prices.board.id} has {lack} too few"
+        return "; ".join(map(str, self.unmet(graph)))
+
+    @property
+    def reached(self) -> str:
+        """In words that the goals are reached."""
+        return "the firmware fits" if all(until.fits for until in self.recipe.until) else "the goal is reached"
