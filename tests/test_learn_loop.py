@@ -18,6 +18,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra shoehorn-mcu[slim]")
 
+from shoehorn_mcu import ops  # noqa: E402
 from shoehorn_mcu.ir import Graph  # noqa: E402
 from shoehorn_mcu.learn import checkpoint, learner  # noqa: E402
 from shoehorn_mcu.learn.augment import augmentation  # noqa: E402
@@ -108,6 +109,22 @@ def test_distillation_without_labels_makes_a_network_agree_with_its_teacher(taug
     )
 
     assert before < 0.3 and after > 0.85
+
+
+def test_a_channel_that_never_varies_gets_no_weights():
+    """Its batch normalisation would make weights of hundreds of a variance of 0."""
+    net = Net(np.random.default_rng(0))
+    x = net.conv(net.input(1, 8, 8, 1), 6)
+    graph = net.graph(net.classes(net.depthwise(x)))
+    wide = next(node for node in graph.nodes() if isinstance(node.op, ops.Conv2d))
+    bias = np.where(np.arange(6) == 2, np.float32(-1000), wide.bias.data)  # the rectifier never lets it through
+    graph = replace(graph, tensors={**graph.tensors, wide.bias.name: replace(wide.bias, data=bias)})
+    made = _trained(graph, Schedule(4, 2e-3)).graph
+    (node,) = (node for node in made.nodes() if isinstance(node.op, ops.DepthwiseConv2d))
+    assert node.weights.data is not None
+    largest = np.abs(node.weights.data).max((0, 1, 2))
+    assert largest[2] == 0 and (np.delete(largest, 2) > 0).all() and largest.max() < 20
+    assert apart(learner().outputs(made, TEST)[:5], computed(made, TEST.x[:5])) < 1e-4
 
 
 def test_born_layers_learn_at_the_new_rate():

@@ -22,15 +22,16 @@ from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType
-from shoehorn_mcu.ops import AveragePool2d, Dequantize, LinearOp, Mean, Quantize, Requantize
+from shoehorn_mcu.ops import AveragePool2d, DepthwiseConv2d, Dequantize, LinearOp, Mean, Quantize, Requantize
 from shoehorn_mcu.passes import run
-from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, steps
+from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, quantized_simply, steps
 from shoehorn_mcu.quantisation import samples as quantisation_samples
-from shoehorn_mcu.quantisation.measure import accuracy
+from shoehorn_mcu.quantisation.measure import accuracy, output_sqnr
 from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
 from shoehorn_mcu.quantisation.rewrite import bias_corrections, equalised, prepared
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
+from shoehorn_mcu.quantisation.wide_steps import with_finer_steps
 
 RNG = np.random.default_rng(1)
 IMAGE = (1, 3, 12, 12)
@@ -558,6 +559,41 @@ def test_a_channel_of_tiny_weights_has_a_scale_that_its_bias_fits(bits: Bits, tm
     found = quantize_model(tmp_path / "tiny.onnx", tmp_path / "x.npz", Settings(Method.MINMAX, bits=bits))
 
     assert found.float_ops == () and found.sqnr_db > 15
+
+
+@pytest.mark.parametrize("weight", [0.0, 300.0])
+def test_a_channel_that_reads_zeros_alone_leaves_a_layer_to_fast_kernels(weight: float) -> None:
+    """One channel whose sums are scaled by a half or more makes fast kernels refuse the whole layer."""
+    depthwise = reals(4, 1, 3, 3)
+    depthwise[2] = weight
+    constants = {
+        "w": np.abs(reals(4, 3, 1, 1)),
+        "b": np.array([0, 0, -100, 0], np.float32),
+        "d": depthwise,
+        "o": reals(4),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Conv", ["r", "d", "o"], ["y"], group=4, pads=[1] * 4),
+    ]
+    real, samples = model(nodes, constants), Samples({"x": reals(20, *IMAGE)})
+    made = quantized_simply(real, samples)
+    (node,) = [n for n in import_model(made, "dead").graph.nodes() if isinstance(n.op, DepthwiseConv2d)]
+    weights, x, y = (tensor.type.quantised for tensor in (node.weights, node.x, node.output))
+    assert max(weights.scales) * x.scales[0] / y.scales[0] < 0.5
+    assert output_sqnr([*Runner(real).over(samples)], made, samples) > 30
+
+
+def test_a_channel_that_needs_its_wide_steps_keeps_them() -> None:
+    weights = reals(4, 3, 1, 1)
+    weights[2] *= 100
+    ends = {"low": np.float32(-1), "high": np.float32(1)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Clip", ["a", "low", "high"], ["y"])]
+    real, samples = model(nodes, {"w": weights, **ends}), Samples({"x": reals(20, *IMAGE, scale=0.3)})
+    made = quantized_simply(real, samples)
+    assert with_finer_steps(made)[1] == 1
+    assert output_sqnr([*Runner(real).over(samples)], made, samples) > 20
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])

@@ -81,6 +81,9 @@ class Convolution(Layer):
         return Held(_array(weight.permute((1, 2, 3, 0) if self._depthwise else (0, 2, 3, 1))), _array(bias))
 
 
+_STILL = 1e-8  # of what is added to a variance: below it the sums have been the same for many batches
+
+
 class Normalised(Convolution):
     """A convolution with a batch normalisation behind it.
 
@@ -114,6 +117,15 @@ class Normalised(Convolution):
         norm.running_var.copy_(variance)
         norm.weight.copy_(factor * (norm.running_var.double() + norm.eps).sqrt())
         norm.bias.copy_(offset + factor * norm.running_mean.double())
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def silence(self) -> None:
+        """Gives channels whose sums did not vary in training no weights, but their one value as a bias.
+
+        The statistics of such a channel, whose inputs are mostly those of a rectifier that is never active, would make
+        weights of hundreds out of nothing: its int8 form has steps so wide that most kernels refuse the whole layer.
+        """
+        self.norm.weight[self.norm.running_var < _STILL * self.norm.eps] = 0
 
     def _folded(self) -> tuple[torch.Tensor, torch.Tensor]:
         """What the normalisation multiplies the sums by and adds to them, in float64."""

@@ -205,6 +205,7 @@ class Training:
         if not self._twin.is_finite() or not all(map(math.isfinite, place.validation)):
             return self._diverged()
         self._save_now_and_then()
+        self._twin.silence()
         return self._trained(stopped=False)
 
     @property

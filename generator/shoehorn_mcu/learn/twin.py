@@ -189,6 +189,12 @@ class Twin(torch.nn.Module):  # type: ignore[misc]
                     tensors[tensor.name] = replace(tensor, data=each)
         return verify(replace(self._graph, tensors=tensors))
 
+    def silence(self) -> None:
+        """Takes the weights of channels that did not vary in training (see Normalised.silence)."""
+        for _, each in self.layers():
+            if isinstance(each, Normalised):
+                each.silence()
+
     def is_finite(self) -> bool:
         """Whether all trained constants are numbers."""
         return all(np.isfinite(array).all() for _, each in self.layers() for array in each.held())

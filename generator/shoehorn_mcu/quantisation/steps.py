@@ -19,7 +19,7 @@ from shoehorn_mcu.importers.onnx import int16, quantised
 from shoehorn_mcu.importers.onnx.apart import in_opset
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.importers.onnx.qlinear import FORMS
-from shoehorn_mcu.ir import DType, Graph
+from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
 from shoehorn_mcu.ops.layout import Mover
 from shoehorn_mcu.quantisation.exported import as_onnx
@@ -37,6 +37,7 @@ from shoehorn_mcu.quantisation.rewrite import (
 )
 from shoehorn_mcu.quantisation.runtime import Method, Runner, inferred, optimised, ranges, require, with_qdq
 from shoehorn_mcu.quantisation.samples import Input, Samples, read_labels, read_samples
+from shoehorn_mcu.quantisation.wide_steps import with_finer_steps
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -192,7 +193,12 @@ def quantized_simply(model: ModelProto, samples: Samples, say: Callable[[str], N
     plain = _inferred(prepared(optimised(_inferred(model))))
     kept = _Exceptions((), ())
     found = of_joins(plain, ranges(plain, samples, Method.MINMAX, say), set())
-    return _quantised(plain, found, kept, Settings())
+    made = _quantised(plain, found, kept, Settings())
+    if not with_finer_steps(made)[1]:
+        return made
+    checked = samples.first(CHECKED)
+    wanted = [*Runner(plain).over(checked)]
+    return _refined(made, output_sqnr(wanted, made, checked), wanted, checked)[0]
 
 
 def write(model: ModelProto, target: Path, source: Path | None = None) -> None:
@@ -313,7 +319,19 @@ def _best(
     best = found[0]
     for each in found[1:]:
         best = each if each.sqnr_db > best.sqnr_db + LEAST_GAIN_DB else best
-    return best
+    if settings.bits is not Bits.EIGHT:
+        return best
+    made, sqnr_db = _refined(best.model, best.sqnr_db, wanted, checked)
+    return replace(best, model=made, sqnr_db=sqnr_db)
+
+
+def _refined(
+    model: ModelProto, sqnr_db: float, wanted: Sequence[Mapping[str, Array]], checked: Samples
+) -> tuple[ModelProto, float]:
+    """The int8 model and its ratio, with finer steps where steps are too wide, unless that costs accuracy."""
+    made, count = with_finer_steps(model)
+    after = output_sqnr(wanted, made, checked) if count else sqnr_db
+    return (made, after) if count and after >= sqnr_db - LEAST_GAIN_DB else (model, sqnr_db)
 
 
 def _quantised(model: ModelProto, found: Mapping[str, Range], kept: _Exceptions, settings: Settings) -> ModelProto:

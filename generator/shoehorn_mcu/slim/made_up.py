@@ -2,7 +2,8 @@
 
 What a network costs on a board depends on shapes far more than on values, so candidates need no quantisation by
 samples. Weights are drawn from a normal distribution with each output channel's largest at 127, as a quantisation of a
-trained layer gives them; weights of one sign would saturate channels, which passes then fold away.
+trained layer gives them; weights of one sign would saturate channels, which passes then fold away. The zero point of
+values that a rectifier writes is -128, as kernels round faster where their clamp lies on it; others are signed.
 """
 
 from __future__ import annotations
@@ -29,9 +30,8 @@ from shoehorn_mcu.ops import (
 from shoehorn_mcu.ops.layout import Mover
 from shoehorn_mcu.ops.pool import Pool2d
 
-_ZERO = -128
 _SCALE = float(np.float32(0.05))
-_ACTIVATION = Quant((_SCALE,), (_ZERO,))
+_SIGNED, _RECTIFIED = Quant((_SCALE,), (-5,)), Quant((_SCALE,), (-128,))
 _SOFTMAX = Quant((1 / 256,), (-128,))
 
 
@@ -57,7 +57,7 @@ class _Layer:
 
 _LAYERS: WeakKeyDictionary[Op, dict[tuple[object, ...], _Layer]] = WeakKeyDictionary()
 """By op of a float32 graph: its forms, by the shapes and names that these depend on."""
-_INPUTS: dict[tuple[str, tuple[int, ...]], Tensor] = {}
+_INPUTS: dict[tuple[str, TensorType], Tensor] = {}
 
 
 class _Made:
@@ -68,9 +68,10 @@ class _Made:
         self._tensors: dict[str, Tensor] = {}
         self._ops: list[Op] = []
         self._real: set[str] = set()  # tensors that float32 ops write
+        self._rectified = _rectified(graph)
         for name in graph.inputs:
-            shape = graph.tensors[name].type.shape
-            self._tensors[name] = _INPUTS.setdefault((name, shape), _activation(name, shape))
+            kind = _int8(graph.tensors[name].type.shape)
+            self._tensors[name] = _INPUTS.setdefault((name, kind), Tensor(name, kind))
 
     def finished(self) -> Graph:
         for name in self._graph.outputs:
@@ -92,9 +93,10 @@ class _Made:
     def _put(self, node: Node, make: Callable[..., _Layer], reads: tuple[str, ...]) -> None:
         """Adds the form that an op has in int8, one that was made before if there is one."""
         known = _LAYERS.setdefault(node.op, {})
-        key = (make, reads, node.output.type.shape, *(tensor.type.shape for tensor in node.inputs))
+        quant = _RECTIFIED if node.output.name in self._rectified else _SIGNED
+        key = (make, reads, quant, node.output.type.shape, *(tensor.type.shape for tensor in node.inputs))
         if key not in known:
-            known[key] = make(node, reads)
+            known[key] = make(node, reads, quant)
         layer = known[key]
         self._ops.append(layer.op)
         self._tensors.update((tensor.name, tensor) for tensor in layer.tensors)
@@ -124,15 +126,28 @@ class _Made:
         return self._converted(made, Dequantize(name=made, inputs=(name,), output=made), tensor.type)
 
 
-def _int8(shape: tuple[int, ...], quant: Quant = _ACTIVATION) -> TensorType:
+def _rectified(graph: Graph) -> set[str]:
+    """The tensors whose values are never negative. All that a concatenation joins has one quantisation."""
+    found: set[str] = set()
+    for node in graph.nodes():
+        if isinstance(node.op, Pool2d | Mover | Mean):
+            never = {tensor.name for tensor in node.inputs if tensor.data is None} <= found
+        else:
+            never = isinstance(node.op, Clamped) and node.op.clamp.low >= 0
+        if never:
+            found.add(node.op.output)
+    joined = [node for node in graph.nodes() if isinstance(node.op, Pool2d | Mover)]
+    for node in reversed(joined):  # what becomes a part of signed values is signed
+        if node.output.name not in found:
+            found.difference_update(tensor.name for tensor in node.inputs)
+    return found
+
+
+def _int8(shape: tuple[int, ...], quant: Quant = _SIGNED) -> TensorType:
     return TensorType(shape, DType.INT8, quant)
 
 
-def _activation(name: str, shape: tuple[int, ...], quant: Quant = _ACTIVATION) -> Tensor:
-    return Tensor(name, _int8(shape, quant))
-
-
-def _linear(node: Node[LinearOp], reads: tuple[str, ...]) -> _Layer:
+def _linear(node: Node[LinearOp], reads: tuple[str, ...], quant: Quant) -> _Layer:
     op, shape = node.op, node.weights.type.shape
     rng = np.random.default_rng(zlib.crc32(op.name.encode()))
     axis = op.channel_axis
@@ -155,15 +170,15 @@ def _linear(node: Node[LinearOp], reads: tuple[str, ...]) -> _Layer:
         ),
     )
     made = replace(op, inputs=(*reads, *names), clamp=Clamp())
-    return _Layer(made, (*constants, _activation(op.output, node.output.type.shape)))
+    return _Layer(made, (*constants, Tensor(op.output, _int8(node.output.type.shape, quant))))
 
 
-def _alike(node: Node, reads: tuple[str, ...]) -> _Layer:
+def _alike(node: Node, reads: tuple[str, ...], quant: Quant) -> _Layer:
     made = replace(node.op, inputs=reads)
     made = replace(made, clamp=Clamp()) if isinstance(made, Clamped) else made
-    quant = _SOFTMAX if isinstance(made, Softmax) else _ACTIVATION
-    return _Layer(made, (_activation(made.output, node.output.type.shape, quant),))
+    kind = _int8(node.output.type.shape, _SOFTMAX if isinstance(made, Softmax) else quant)
+    return _Layer(made, (Tensor(made.output, kind),))
 
 
-def _in_float(node: Node, reads: tuple[str, ...]) -> _Layer:
+def _in_float(node: Node, reads: tuple[str, ...], _: Quant) -> _Layer:
     return _Layer(replace(node.op, inputs=reads), (node.output,))

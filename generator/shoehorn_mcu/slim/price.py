@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.firmware import build
@@ -10,8 +10,9 @@ from shoehorn_mcu.firmware.limits import limits
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph, Origin
+from shoehorn_mcu.ir.edit import with_ops
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, TransposeConv2d
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.cuts import Cuts
@@ -87,6 +88,16 @@ class Prices:
         if key not in self._known:
             self._known[key] = priced(as_int8(graph), self.board, smallest=smallest)
         return self._known[key]
+
+
+def with_int8_ends(graph: Graph) -> Graph:
+    """An int8 graph without the conversions from and to float32 at its ends, which made-up networks have not either."""
+    first = {op.inputs[0]: op for op in graph.ops if isinstance(op, Quantize) and op.inputs[0] in graph.inputs}
+    last = {op.output: op for op in graph.ops if isinstance(op, Dequantize) and op.output in graph.outputs}
+    ops = [op for op in graph.ops if op not in first.values() and op not in last.values()]
+    inputs = tuple(first[name].output if name in first else name for name in graph.inputs)
+    outputs = tuple(last[name].inputs[0] if name in last else name for name in graph.outputs)
+    return with_ops(replace(graph, inputs=inputs, outputs=outputs), ops)
 
 
 def _cuts(graph: Graph, board: Board) -> Cuts:

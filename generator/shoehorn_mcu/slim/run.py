@@ -29,7 +29,7 @@ from shoehorn_mcu.slim.learner import Learner, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
 from shoehorn_mcu.slim.page import page
-from shoehorn_mcu.slim.price import Prices, other_kernels, priced
+from shoehorn_mcu.slim.price import Prices, other_kernels, priced, with_int8_ends
 from shoehorn_mcu.slim.reading import of, read
 from shoehorn_mcu.slim.recipe import Recipe
 from shoehorn_mcu.slim.record import (
@@ -375,7 +375,7 @@ class Run:
             rights["slim, int8"] = self._judge.of_model(int8, graph, part)
             base = rights.get("original, trained on, int8", rights["original, int8"])
             rows = tuple(_compared(name, each, base) for name, each in rights.items())
-            quantised = import_model(int8, self.model.graph.name).graph
+            quantised = with_int8_ends(import_model(int8, self.model.graph.name).graph)
             record = replace(
                 record,
                 test=rows,
