@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +239,10 @@ def test_means_and_scales_are_per_channel(tmp_path: Path, model: Imported) -> No
 def test_a_model_that_is_quantised_already_is_refused() -> None:
     with pytest.raises(SlimError, match="quantised already"):
         read(MODELS / "digits.tflite")
+
+
+def test_a_model_of_two_outputs_is_refused(tmp_path: Path, model: Imported) -> None:
+    graph = model.graph
+    two = replace(model, graph=replace(graph, outputs=(graph.ops[0].output, *graph.outputs)))
+    with pytest.raises(SlimError, match="has 2 outputs; only models with one"):
+        loaded(saved(tmp_path, x=drawn(60, 8, 8)), two)

@@ -267,6 +267,12 @@ def test_layers_that_the_recipe_keeps_are_not_touched(tmp_path: Path) -> None:
     }
 
 
+def test_a_layer_to_keep_that_is_none_of_the_network_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(SlimError, match=r"moves\.keep: no layer of small is called 'blok'; did you mean"):
+        slimmed(tmp_path / "out", Still(), recipe(moves={"keep": ("conv", "blok")}))
+    assert not (tmp_path / "out").exists()
+
+
 def test_without_labels_the_original_is_right(tmp_path: Path) -> None:
     made = slimmed(tmp_path, Still(), recipe(), labelled=False)
     assert not made.record.labelled and made.record.test[0].percent == 100

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.base.errors import did_you_mean, printable
+from shoehorn_mcu.ir import Graph, Node
+from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.learner import Learner, Samples
 from shoehorn_mcu.slim.moved import Moved
@@ -18,6 +20,7 @@ from shoehorn_mcu.slim.record import Candidate
 from shoehorn_mcu.slim.sites import label
 
 LOOKED_AT = 300  # training samples that show how much harm a move does
+_SHOWN = 8  # names of layers in a message
 _LEAST_HARM = 1e-3  # of the outputs' spread: what a first guess is at least taken to do
 
 
@@ -56,10 +59,25 @@ def choices(
     return sorted(found, key=lambda each: (bool(each.refused), -each.gain))
 
 
+def check_kept(graph: Graph, recipe: Recipe) -> None:
+    """Raises SlimError where a layer that the recipe keeps is none of the network's."""
+    names = [name for node in graph.nodes() for name in _names(node)]
+    for keep in recipe.moves.keep:
+        if not any(name.startswith(keep) for name in names):
+            labels = [label(node) for node in graph.nodes()]
+            cure = did_you_mean(keep, labels, f"its layers are {', '.join(labels[:_SHOWN])}, ...")
+            raise SlimError(f"moves.keep: no layer of {graph.name} is called '{printable(keep)}'; {cure}")
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    """What a user may call a layer."""
+    return node.op.name, label(node), node.output.name
+
+
 def _priced(graph: Graph, moved: Moved, prices: Prices, recipe: Recipe, wanted: Sequence[Minimized]) -> Choice:
     touched = {*moved.gone, *(born.layer for born in moved.born)}
-    names = [{node.op.name, label(node), node.output.name} for node in graph.nodes() if node.op.name in touched]
-    kept = [keep for keep in recipe.moves.keep if any(name.startswith(keep) for each in names for name in each)]
+    names = [name for node in graph.nodes() if node.op.name in touched for name in _names(node)]
+    kept = [keep for keep in recipe.moves.keep if any(name.startswith(keep) for name in names)]
     if kept:
         return Choice(moved, None, 0.0, f"changes '{kept[0]}', which the recipe keeps")
     before, after, board = prices.of(graph), prices.of(moved.graph), prices.board

@@ -63,6 +63,10 @@ def read_data(where: str, model: Imported, table: DataTable, pixels: Pixels | No
         raise SlimError(
             f"{graph.name}: has {len(graph.inputs)} inputs; only models with one input can be retrained here"
         )
+    if len(graph.outputs) != 1:
+        raise SlimError(
+            f"{graph.name}: has {len(graph.outputs)} outputs; only models with one output can be retrained here"
+        )
     (name,) = graph.inputs
     kind = graph.tensors[name].type
     end = model.ends.get(name) or FileTensor(name, kind, tuple(range(len(kind.shape))))

@@ -8,7 +8,7 @@ from typing import Any
 
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.slim.choose import Choice, choices
+from shoehorn_mcu.slim.choose import Choice, check_kept, choices
 from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.recipe import Recipe
 
@@ -29,6 +29,7 @@ class Listing:
 
 
 def listing(graph: Graph, board: Board, recipe: Recipe, say: Callable[[str], None] = lambda _: None) -> Listing:
-    """The moves of a float32 graph."""
+    """The moves of a float32 graph. Raises SlimError where the recipe keeps a layer that it has not."""
+    check_kept(graph, recipe)
     prices = Prices(board)
     return Listing(prices.of(graph), tuple(choices(graph, prices, recipe, [recipe.goal.minimize], say)))

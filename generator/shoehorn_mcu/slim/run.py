@@ -21,7 +21,7 @@ from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.quantisation import QuantizeError
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.aim import Aim
-from shoehorn_mcu.slim.choose import Choice, choices, ordered
+from shoehorn_mcu.slim.choose import Choice, check_kept, choices, ordered
 from shoehorn_mcu.slim.data import Data, Pixels, read_data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.judge import Judge
@@ -142,6 +142,7 @@ class Run:
                         f"{self.folder.path}: is of another {key}; resume it with the same, or name another --out"
                     )
             return record
+        check_kept(self.model.graph, self.recipe)
         part = self.data.validation
         self._tell("measuring the original")
         rights = {
@@ -150,6 +151,7 @@ class Run:
         }
         self._check(rights["float32"])
         record = Record(self.identity, self.data.labelled, self._aim.price(self.model.graph), rights)
+        self.folder.write(RECIPE, self.recipe.toml())
         return self._saved(record)
 
     def _check(self, right: float) -> None:
@@ -441,6 +443,4 @@ def slim(
         "version": __version__,
         "learner": repr(learner),
     }
-    place = Folder(folder)
-    place.write(RECIPE, recipe.toml())
-    return Run(imported, samples, board, recipe, learner, place, identity, asked).run()
+    return Run(imported, samples, board, recipe, learner, Folder(folder), identity, asked).run()
