@@ -36,7 +36,7 @@ from shoehorn_mcu.slim.data import Data
 from shoehorn_mcu.slim.learner import Learner, Samples, Schedule, Watch
 from shoehorn_mcu.slim.reading import exact, read
 from shoehorn_mcu.slim.recipe import Recipe, read_recipe
-from shoehorn_mcu.slim.record import Folder, Record
+from shoehorn_mcu.slim.record import SLIM_JSON, Folder, Record, record_of
 from shoehorn_mcu.slim.run import Asked, Run
 from tests import slim_nets
 from tests.shared import DATA, MODELS
@@ -133,10 +133,18 @@ class Case:
     tables: Mapping[str, Mapping[str, Any]]  # of the recipe
     base: Schedule  # the training of the original
     labelled: bool = True
+    hand: Sequence[str] = ()  # moves that were chosen by hand, to compare with
 
 
+_MODULES = ("3a", "3b", "4a", "4b")
+_ELEVEN = (
+    *("streamline conv1 + pool1", "streamline conv2 + pool2", "streamline 3b/cat + pool3"),
+    *(f"branch {each}/pool + {each}/proj into {each}/5x5" for each in _MODULES),
+    *(f"reduce {name}/3x3r from {n} to {n // 2} channels" for name, n in zip(_MODULES, (32, 40, 48, 64), strict=True)),
+)
+"""The sequence of the first prototype."""
 _BASE = Schedule(20, 2e-3, augment=("shift", "flip"))
-_GOOGLENET = {"goal": {"until": "instructions=-60%", "drop": 3.0}, "data": {"augment": ("shift", "flip")}}
+_GOOGLENET = {"goal": {"until": "instructions=-60%,arena=9408", "drop": 3.0}, "data": {"augment": ("shift", "flip")}}
 _MOBILENET = {
     "goal": {"until": "instructions=-36%", "drop": 3.0},
     "moves": {"use": ("shrink",)},
@@ -146,7 +154,12 @@ _DIGITS = {"goal": {"until": "instructions=-18%", "drop": 3.0}, "steps": {"epoch
 
 CASES: Mapping[str, Case] = {
     "googlenet-fashion": Case(
-        lambda seed: slim_nets.googlenet(28, 1, lrn=False, seed=seed), fashion_mnist, "mps2-an386", _GOOGLENET, _BASE
+        lambda seed: slim_nets.googlenet(28, 1, lrn=False, seed=seed),
+        fashion_mnist,
+        "mps2-an386",
+        _GOOGLENET,
+        _BASE,
+        hand=_ELEVEN,
     ),
     "googlenet-lrn-fashion": Case(
         lambda seed: slim_nets.googlenet(28, 1, seed=seed), fashion_mnist, "mps2-an386", _GOOGLENET, _BASE
@@ -155,7 +168,7 @@ CASES: Mapping[str, Case] = {
         lambda seed: slim_nets.googlenet(32, 3, lrn=False, seed=seed),
         cifar10,
         "mps2-an386",
-        {**_GOOGLENET, "goal": {"until": "instructions=-61%", "drop": 3.0}},
+        {**_GOOGLENET, "goal": {"until": "instructions=-61%,arena=12288", "drop": 3.0}},
         _BASE,
     ),
     "mobilenet-fashion": Case(
@@ -183,7 +196,11 @@ RECIPES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "paper": {"steps": {"first": "random", "distil": 0.0}},  # DeepRebirth's own
     "labels": {"steps": {"distil": 0.0}},
     "random": {"steps": {"first": "random"}},
+    "tucker": {"moves": {"use": ("streamline", "branch", "unpool", "reduce", "shrink", "tucker")}},  # Slim-Tucker
+    "hand": {},  # the moves that were chosen by hand
 }
+_ALIKE = ("paper", "labels", "random")
+"""The recipes that make the moves which the default one has chosen, so that each step can be compared."""
 
 
 def parts(data: Set, seed: int, labelled: bool) -> Data:
@@ -218,13 +235,18 @@ def _said(what: str) -> Callable[[str, float], None]:
     return say
 
 
-def recipe_of(case: Case, how: str, seed: int) -> Recipe:
-    """The case's recipe with the changes of a way of retraining."""
+def recipe_of(case: Case, how: str, seed: int, folder: Path) -> Recipe:
+    """The case's recipe with the changes of a way of retraining; `folder` has the runs with others."""
     tables: dict[str, dict[str, Any]] = {"goal": {"board": case.board}, "data": {"seed": seed}}
     for changes in (case.tables, RECIPES[how]):
         for table, values in changes.items():
             tables[table] = {**tables.get(table, {}), **values}
     tables["control"] = {"original_epochs": case.base.epochs}
+    if how == "hand":
+        tables["moves"] = {"sequence": case.hand}
+    elif how in _ALIKE:
+        steps = record_of((folder / "default" / SLIM_JSON).read_text()).steps
+        tables["moves"] = {"sequence": tuple(step.kept.name for step in steps if step.kept is not None)}
     return read_recipe(None, tables)
 
 
@@ -234,7 +256,7 @@ def run(name: str, seed: int, how: str, out: Path) -> Record:
     folder.mkdir(parents=True, exist_ok=True)
     teach, data = learner(), parts(CASES[name].data(), seed, case.labelled)
     model = original(case, seed, data, teach, folder)
-    recipe = recipe_of(case, how, seed)
+    recipe = recipe_of(case, how, seed, folder)
     identity = {"case": name, "seed": seed, "recipe": recipe.toml()}
     board = targets.board(case.board)
     asked = Asked(control=case.labelled, say=_said(f"{name} {seed}"))
@@ -260,6 +282,8 @@ def rows(record: Record) -> Mapping[str, float]:
         "constants": slim.flash,
         "steps": sum(step.kept is not None for step in record.steps),
     }
+    last = [step.kept.int8 for step in record.steps if step.kept is not None][-1:]
+    found["after the steps, validation"] = last[0] if last else record.original_validation["int8"]
     return found
 
 

@@ -267,6 +267,19 @@ def test_layers_that_the_recipe_keeps_are_not_touched(tmp_path: Path) -> None:
     }
 
 
+def test_a_sequence_of_moves_is_made_as_it_stands_whatever_it_loses(tmp_path: Path) -> None:
+    names = ("reduce reducer from 16 to 8 channels", "streamline conv + pool")
+    made = slimmed(tmp_path, Still(), recipe(moves={"sequence": names}, goal={"drop": 0.0}))
+    kept = [step.kept for step in made.record.steps]
+    assert [trial.name for trial in kept if trial is not None] == [*names]
+    assert kept[0] is not None and kept[0].int8 < kept[0].before - 10
+    assert made.record.ended == "the sequence of moves is made" and made.record.final is not None
+    again = slimmed(tmp_path, Still(), recipe(moves={"sequence": names}, goal={"drop": 0.0}))
+    assert again.record == made.record
+    with pytest.raises(SlimError, match=r"moves\.sequence: no move is called 'streamline conv \+ pol'"):
+        slimmed(tmp_path / "wrong", Still(), recipe(moves={"sequence": ("streamline conv + pol",)}))
+
+
 def test_a_layer_to_keep_that_is_none_of_the_network_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(SlimError, match=r"moves\.keep: no layer of small is called 'blok'; did you mean"):
         slimmed(tmp_path / "out", Still(), recipe(moves={"keep": ("conv", "blok")}))

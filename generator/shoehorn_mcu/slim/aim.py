@@ -10,6 +10,12 @@ from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.recipe import Recipe
 
+_UNITS = {
+    Minimized.SRAM: "bytes of SRAM",
+    Minimized.ARENA: "bytes of SRAM in its fastest plan",
+    Minimized.FLASH: "constant bytes",
+}
+
 
 @dataclass(frozen=True)
 class Unmet:
@@ -42,7 +48,7 @@ class Aim:
             if not until.fits:
                 what = until.what or self.recipe.goal.minimize
                 before, now = self._figured(self.original, what), self._figured(graph, what)
-                unit = {Minimized.SRAM: "bytes of SRAM", Minimized.FLASH: "constant bytes"}.get(what, now.unit)
+                unit = _UNITS.get(what, now.unit)
                 made = Unmet(what, now.of(what), until.most(before.of(what)), unit)
                 if made.now > made.most:
                     yield made

@@ -59,6 +59,17 @@ def choices(
     return sorted(found, key=lambda each: (bool(each.refused), -each.gain))
 
 
+def named(graph: Graph, prices: Prices, recipe: Recipe, name: str) -> Choice:
+    """The move of a graph that is called so. Raises SlimError where there is none."""
+    found = [*moves(graph, [name.split(" ")[0]], recipe.moves.reduce)]
+    for moved in found:
+        if moved.name == name:
+            before, after = prices.of(graph).time, prices.of(moved.graph)
+            return Choice(moved, after, 100 * (1 - after.time / max(1, before)))
+    cure = did_you_mean(name, [moved.name for moved in found], "`gen slim --list` has the names")
+    raise SlimError(f"moves.sequence: no move is called '{printable(name)}' at its turn; {cure}")
+
+
 def check_kept(graph: Graph, recipe: Recipe) -> None:
     """Raises SlimError where a layer that the recipe keeps is none of the network's."""
     names = [name for node in graph.nodes() for name in _names(node)]

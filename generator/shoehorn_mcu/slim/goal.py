@@ -13,11 +13,12 @@ class Minimized(Enum):
     """What moves are to make less of."""
 
     INSTRUCTIONS = "instructions"  # cycles where the board's core has a model of them
-    SRAM = "sram"
+    SRAM = "sram"  # what the smallest plan needs; of candidates, which get no such plan, what the fastest one takes
+    ARENA = "arena"  # what the fastest plan takes
     FLASH = "flash"
 
 
-_FORM = re.compile(r"(?:(instructions|sram|flash)=)?(?:-(\d+(?:\.\d+)?)%|(\d+(?:\.\d+)?)([kKmM]?))")
+_FORM = re.compile(r"(?:(instructions|sram|arena|flash)=)?(?:-(\d+(?:\.\d+)?)%|(\d+(?:\.\d+)?)([kKmM]?))")
 _TIMES = {"": 1, "k": 1024, "m": 1024 * 1024}
 _COUNTS = {"": 1, "k": 1000, "m": 1_000_000}
 
@@ -40,7 +41,9 @@ class Until:
             return cls()
         match = _FORM.fullmatch(text)
         if match is None:
-            raise SlimError(f"--until {text!r}: is no goal; write fits, instructions=-50%, sram=64k or flash=256k")
+            raise SlimError(
+                f"--until {text!r}: is no goal; write fits, instructions=-50%, sram=64k, arena=64k or flash=256k"
+            )
         name, percent, number, unit = match.groups()
         what = Minimized(name) if name else None
         if percent is not None:

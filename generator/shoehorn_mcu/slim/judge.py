@@ -13,11 +13,13 @@ from shoehorn_mcu import quantisation
 from shoehorn_mcu.ir import Bools, Ends, FileTensor, Graph
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.quantisation.runtime import Runner
+from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.learner import Learner, Samples
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+_ABOVE_CHANCE = 1.5  # times the share that guessing has right, which an original must reach
 CALIBRATED = 256  # training samples that find the ranges of activations
 
 
@@ -75,3 +77,19 @@ class Judge:
 def _answers(outputs: NDArray[np.float32]) -> NDArray[np.int64]:
     answers: NDArray[np.int64] = outputs.reshape(len(outputs), -1).argmax(axis=1)
     return answers
+
+
+def check_original(name: str, right: float, y: NDArray[np.int64], expect: float | None) -> None:
+    """Raises SlimError where a network has so little right of classes `y` that it was not trained on such samples.
+
+    `right` and `expect`, what the user says it has, are in percent.
+    """
+    suspect = "check the preprocessing: data.mean and data.scale of the recipe, and the order of the channels"
+    chance = 100 * float(np.bincount(y).max()) / len(y)
+    if right < min(chance * _ABOVE_CHANCE, (100 + chance) / 2):
+        said = f"has {right:.1f} % of the validation samples right, and guessing {chance:.1f} %"
+        raise SlimError(f"{name}: {said}; {suspect}")
+    error = 100 * 1.96 * float(np.sqrt(max(right * (100 - right), 1.0) / 1e4 / len(y)))
+    if expect is not None and right < expect - max(error, 2.0):
+        said = f"has {right:.1f} % of the validation samples right, and {expect:g} % were expected"
+        raise SlimError(f"{name}: {said}; {suspect}")

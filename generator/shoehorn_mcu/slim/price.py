@@ -67,7 +67,9 @@ class Price:
 
     def of(self, what: Minimized) -> int:
         """The figure that is to become less."""
-        return {Minimized.INSTRUCTIONS: self.time, Minimized.SRAM: self.sram, Minimized.FLASH: self.flash}[what]
+        if what is Minimized.INSTRUCTIONS:
+            return self.time
+        return self.flash if what is Minimized.FLASH else self.sram
 
 
 _OPTIONS = Options(disabled=LOOKING_AT_WEIGHTS)

@@ -9,8 +9,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.importers import Imported, Shapes
 from shoehorn_mcu.importers.onnx.importer import import_model
@@ -21,10 +19,10 @@ from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.quantisation import QuantizeError
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.aim import Aim
-from shoehorn_mcu.slim.choose import Choice, check_kept, choices, ordered
+from shoehorn_mcu.slim.choose import Choice, check_kept, choices, named, ordered
 from shoehorn_mcu.slim.data import Data, Pixels, read_data
 from shoehorn_mcu.slim.fault import SlimError
-from shoehorn_mcu.slim.judge import Judge
+from shoehorn_mcu.slim.judge import Judge, check_original
 from shoehorn_mcu.slim.learner import Learner, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
@@ -48,8 +46,6 @@ from shoehorn_mcu.slim.record import (
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-_ABOVE_CHANCE = 1.5  # times the share that guessing has right, which an original must reach
 
 
 @dataclass(frozen=True)
@@ -149,26 +145,11 @@ class Run:
             "float32": _percent(self._judge.in_float(self.model.graph, part)),
             "int8": _percent(self._judge.in_int8(self.model.graph, part)),
         }
-        self._check(rights["float32"])
+        if self.data.labelled and part.y is not None:
+            check_original(self.model.graph.name, rights["float32"], part.y, self.asked.expect)
         record = Record(self.identity, self.data.labelled, self._aim.price(self.model.graph), rights)
         self.folder.write(RECIPE, self.recipe.toml())
         return self._saved(record)
-
-    def _check(self, right: float) -> None:
-        """Raises SlimError where the original has so few samples right that they are not what it was trained on."""
-        if not self.data.labelled:
-            return
-        suspect = "check the preprocessing: data.mean and data.scale of the recipe, and the order of the channels"
-        y = self.data.validation.y
-        assert y is not None
-        chance = 100 * float(np.bincount(y).max()) / len(y)
-        if right < min(chance * _ABOVE_CHANCE, (100 + chance) / 2):
-            said = f"has {right:.1f} % of the validation samples right, and guessing {chance:.1f} %"
-            raise SlimError(f"{self.model.graph.name}: {said}; {suspect}")
-        error = 100 * 1.96 * float(np.sqrt(max(right * (100 - right), 1.0) / 1e4 / len(y)))
-        if self.asked.expect is not None and right < self.asked.expect - max(error, 2.0):
-            said = f"has {right:.1f} % of the validation samples right, and {self.asked.expect:g} % were expected"
-            raise SlimError(f"{self.model.graph.name}: {said}; {suspect}")
 
     def _steps(self, record: Record) -> tuple[Graph, Record]:
         """The network after all steps."""
@@ -193,8 +174,10 @@ class Run:
 
     def _end(self, graph: Graph, record: Record) -> str:
         """Why no further step is needed or possible, "" where one is."""
-        missing = self._aim.missing(graph)
-        if not missing:
+        missing, sequence = self._aim.missing(graph), self.recipe.moves.sequence
+        if sequence and len(record.steps) == len(sequence):
+            return "the sequence of moves is made"
+        if not missing and not sequence:
             return self._aim.reached
         if self.asked.limits.seconds is not None and monotonic() - self._begun > self.asked.limits.seconds:
             return f"the time is used up; {missing}"
@@ -206,8 +189,7 @@ class Run:
 
     def _step(self, graph: Graph, number: int, record: Record) -> tuple[Graph, Step]:
         """The network after one more move, or the same where none is kept; the record may have trials of this step."""
-        found = choices(graph, self._aim.prices, self.recipe, self._aim.wanted(graph), self._tell)
-        order = ordered(graph, found, self.learner, self.data.train, self.recipe, self._tell)
+        order = self._order(graph, number)
         done = [trial for each in record.steps if each.number == number for trial in each.trials]
         step = Step(number, tuple(each.candidate for each in order), tuple(done))
         tried = {trial.name for trial in done}
@@ -225,6 +207,14 @@ class Run:
                 return made, step
             self._saved(record.with_step(step))
         return graph, step
+
+    def _order(self, graph: Graph, number: int) -> list[Choice]:
+        """The moves that are tried, in their order: the one of the recipe's sequence, or all that may pay."""
+        sequence = self.recipe.moves.sequence
+        if sequence:
+            return [named(graph, self._aim.prices, self.recipe, sequence[number - 1])]
+        found = choices(graph, self._aim.prices, self.recipe, self._aim.wanted(graph), self._tell)
+        return ordered(graph, found, self.learner, self.data.train, self.recipe, self._tell)
 
     def _trial(self, graph: Graph, choice: Choice, number: int, right: float) -> tuple[Graph, Trial]:
         """The network after a move and its retraining, in int8 compared with `right` percent before."""
@@ -247,7 +237,8 @@ class Run:
             except QuantizeError:  # of samples that it gives infinite values or NaN
                 why = "cannot be quantised with these samples"
                 break
-            why = "" if int8 >= right - self.recipe.goal.drop else f"loses {right - int8:.1f} points"
+            few = int8 >= right - self.recipe.goal.drop or self.recipe.moves.sequence
+            why = "" if few else f"loses {right - int8:.1f} points"
             if not why:
                 break
         float32 = _percent(self._judge.in_float(made, part))
@@ -270,7 +261,7 @@ class Run:
         """The network after a step that an earlier run made."""
         assert step.kept is not None
         name = step.kept.name
-        for moved in moves(graph, self.recipe.moves.use, self.recipe.moves.reduce):
+        for moved in moves(graph, [name.split(" ")[0]], self.recipe.moves.reduce):
             if moved.name == name:
                 return self.folder.with_weights(f"{STEPS}/{step.number:02d}-{slug(name)}/weights.npz", moved.graph)
         raise SlimError(
