@@ -145,6 +145,38 @@ def test_a_network_is_slimmed_and_becomes_a_firmware(gen: Gen, trained: Path) ->
     assert plan["predicted_cycles"] == pytest.approx(record["final"]["cost"]["cycles"], rel=0.03)
 
 
+def test_steps_cost_in_the_emulator_what_is_predicted(gen: Gen, trained: Path, tmp_path: Path) -> None:
+    """In int8, with real weights; what was predicted with made-up ones is as near, without the ends in float32."""
+    from shoehorn_mcu.quantisation import Samples, quantized_simply
+
+    recipe = trained / "recipe.toml"
+    command = (
+        "slim",
+        trained / "net.onnx",
+        "--data",
+        trained / "digits.npz",
+        "--recipe",
+        recipe,
+        "--out",
+        tmp_path / "s",
+    )
+    assert gen(*command).exit_code == 0
+    record = json.loads((tmp_path / "s" / "slim.json").read_text())
+    costs = [trial["cost"]["cycles"] for step in record["steps"] for trial in step["trials"] if trial["kept"]]
+    graphs = sorted((tmp_path / "s" / "steps").glob("*/graph.onnx"))
+    with np.load(trained / "digits.npz") as digits:
+        x = digits["x"][:64].transpose(0, 3, 1, 2)
+    assert len(graphs) == len(costs) >= 2
+    for path, cost in zip(graphs, costs, strict=True):
+        onnx.save(quantized_simply(onnx.load(path), Samples({"image": x[:, None]})), tmp_path / "int8.onnx")
+        folder = tmp_path / path.parent.name
+        made = gen("firmware", tmp_path / "int8.onnx", "--board", "mps2-an386", "--out", folder, "--json")
+        predicted = json.loads(made.stdout)["plan"]["predicted_cycles"]
+        timed = json.loads(gen("bench", folder, "--emulate", "--runs", "1", "--json").stdout)
+        assert timed["cycles"]["median"] == pytest.approx(predicted, rel=0.02)
+        assert timed["cycles"]["median"] == pytest.approx(cost, rel=0.05)
+
+
 def test_a_run_that_was_killed_at_any_moment_ends_with_the_same_bytes(trained: Path, tmp_path: Path) -> None:
     """The whole run is in a process of its own, which is killed at 20 moments drawn over the time that it takes."""
     from shoehorn_mcu.learn.by_torch import Torch
