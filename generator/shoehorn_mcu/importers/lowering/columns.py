@@ -94,21 +94,13 @@ def reduction(
     def convert(site: Site) -> Value:
         x = site.value(0)
         axes = axes_of(site, x.rank)
-        x = mapped(site, before, x) if before is not None else x
-        if axes is None:
-            return _finished(site, x, after)
-        y = _finished(site, mean_of(site, x, axes) if mean else reduced(site, x, axes, write), after)
-        return y if site.attribute("keepdims", 1) else without(site, y, axes)
+        y = mapped(site, before, x) if before is not None else x
+        if axes is not None:
+            y = mean_of(site, y, axes) if mean else reduced(site, y, axes, write)
+        y = mapped(site, after, y) if after is not None else y
+        return y if axes is None or site.attribute("keepdims", 1) else without(site, y, axes)
 
     return convert
-
-
-def _finished(site: Site, x: Value, after: Callable[[Term], Term] | None) -> Value:
-    return x if after is None else mapped(site, after, x)
-
-
-def _root(x: Term) -> Term:
-    return x.cast(DType.FLOAT32).sqrt().cast(x.dtype)
 
 
 def _log_sum_exp(site: Site) -> Value:
@@ -119,7 +111,7 @@ def _log_sum_exp(site: Site) -> Value:
         return x
     largest = reduced(site, x, axes, f.maximum)
     powers = mapped(site, lambda t, m: f.exp(t - (abs(m) < math.inf).select(m, 0.0)), x, largest)
-    total = reduced(site, powers, axes, lambda a, b: a + b)
+    total = reduced(site, powers, axes, _add)
     y = mapped(site, lambda t, m: f.log(t) + (abs(m) < math.inf).select(m, 0.0), total, largest)
     return y if site.attribute("keepdims", 1) else without(site, y, axes)
 
@@ -191,7 +183,7 @@ def gathered(site: Site, x: Value, indices: Value, axis: int) -> Value:
 
 def matmul(site: Site) -> Value:
     """MatMul of any two operands of one type."""
-    return product(site, site.value(0), site.value(1), lambda t, a, b: t + a * b)
+    return matmul_of(site, site.value(0), site.value(1))
 
 
 def product(
@@ -290,8 +282,7 @@ def _matmul_integer(site: Site) -> Value:
     return matmul_of(site, *wide)
 
 
-_Scattered = dict[str, Write]
-_UPDATES: _Scattered = {
+_UPDATES: dict[str, Write] = {
     "none": lambda old, new: new,
     "add": lambda old, new: old + new,
     "mul": lambda old, new: old * new,
