@@ -10,7 +10,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops.arithmetic import LIMIT
-from shoehorn_mcu.ops.conv import Padding, dense_scales, folded_bias
+from shoehorn_mcu.ops.conv import Padding, folded_bias
 from shoehorn_mcu.ops.pool import mean_params
 from shoehorn_mcu.passes.drop_dead import drop_dead
 
@@ -150,7 +150,7 @@ class _Rewrite:
                 ops.Average(name=op.name, inputs=inputs, output=output, window=window, count=1, clamp=op.clamp)
             )
         else:
-            self._rescale(op, sums, np.stack(dense_scales(node.sig), axis=1), output, window)
+            self._rescale(op, sums, np.stack(op.scales(node.sig), axis=1), output, window)
         self._shaped(output, y)
         return True
 
