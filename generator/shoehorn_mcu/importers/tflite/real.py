@@ -309,7 +309,7 @@ _OPERANDS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("SELECT", "SELECT_V2"), _THREE),
     "ADD_N": (1, MANY),
 }
-"""How many operands those of SAME have that have not two, at least and at most."""
+"""The least and the greatest number of operands of the ops in SAME that do not have two operands."""
 
 
 @dataclass(frozen=True)
