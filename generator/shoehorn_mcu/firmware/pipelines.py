@@ -13,6 +13,7 @@ import numpy as np
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import Array, Graph, Op, Quant, State, Tensor, TensorType, verify
+from shoehorn_mcu.ir.edit import numbered_name
 from shoehorn_mcu.ops import Concat, Relabel, Reshape, Slice, Slide
 from shoehorn_mcu.ops.laws import quoted
 
@@ -147,9 +148,7 @@ class _Net:
     states: list[State] = field(default_factory=list)
 
     def _add(self, name: str, kind: TensorType, data: Array | None = None) -> str:
-        free, number = name, 1
-        while free in self.tensors:
-            free, number = f"{name}_{number}", number + 1
+        free = numbered_name(self.tensors, name)
         self.tensors[free] = Tensor(free, kind, data)
         return free
 
@@ -233,9 +232,7 @@ class _Net:
                 found[name] = self._add(name + ("" if tensor.data is not None else suffix), tensor.type, tensor.data)
         taken = {op.name for op in self.ops}
         for op in model.ops:
-            name, number = op.name + suffix, 1
-            while name in taken:
-                name, number = f"{op.name}{suffix}_{number}", number + 1
+            name = numbered_name(taken, op.name + suffix)
             taken.add(name)
             self.ops.append(replace(op, name=name, inputs=tuple(found[n] for n in op.inputs), output=found[op.output]))
         return found

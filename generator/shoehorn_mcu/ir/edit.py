@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
-from shoehorn_mcu.ir.graph import Graph, Op
+from shoehorn_mcu.ir.graph import Graph, Op, Tensor
+from shoehorn_mcu.ir.types import Array, TensorType
 
 
 def readers(graph: Graph) -> Mapping[str, tuple[Op, ...]]:
@@ -30,6 +31,30 @@ def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
     initial = (state.initial for state in graph.states)
     used = {*graph.sources, *graph.results, *initial, *(n for op in kept for n in (*op.inputs, op.output))}
     return replace(graph, ops=kept, tensors={n: t for n, t in graph.tensors.items() if n in used})
+
+
+class Draft:
+    """A graph that gets other ops: its tensors, those that are added, and names that nothing has yet."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.before, self.tensors = graph, dict(graph.tensors)
+        self._names = {op.name for op in graph.ops}
+
+    def tensor(self, name: str, kind: TensorType, data: Array | None = None) -> str:
+        """The name of a new tensor: this one, with underscores behind it where it is taken."""
+        name = free_name(self.tensors, name)
+        self.tensors[name] = Tensor(name, kind, data)
+        return name
+
+    def op_name(self, name: str) -> str:
+        """The name of a new op: this one, with underscores behind it where it is taken."""
+        name = free_name(self._names, name)
+        self._names.add(name)
+        return name
+
+    def with_ops(self, ops: Iterable[Op]) -> Graph:
+        """The graph with these ops, and without the tensors that nothing names any more."""
+        return with_ops(replace(self.before, tensors=self.tensors), ops)
 
 
 def numbered_name(taken: Container[str], name: str) -> str:

@@ -214,6 +214,15 @@ _TYPES: Mapping[str, Callable[[Step, list[DType]], bool]] = {
 """By step whose types need not all be the same: whether they agree."""
 
 
+def _of_two(name: str, turned: bool = False) -> Callable[[Term, Term | float | int], Term]:
+    """The operator that adds a step of this name; `turned`: the other operand, which is a number then, is the first."""
+
+    def operator(self: Term, other: Term | float | int) -> Term:
+        return self._of(other)._two(name, self) if turned else self._two(name, other)
+
+    return operator
+
+
 class Term:
     """A value of a formula that is being written: Python's operators add steps; equal steps are one value.
 
@@ -241,29 +250,12 @@ class Term:
     def _one(self, name: str, dtype: DType | None = None) -> Term:
         return self._add(Step(name, dtype or self.dtype, (self.number,)))
 
-    def __add__(self, other: Term | float | int) -> Term:
-        return self._two("add", other)
-
-    def __radd__(self, other: float | int) -> Term:
-        return self.constant(other)._two("add", self)
-
-    def __sub__(self, other: Term | float | int) -> Term:
-        return self._two("sub", other)
-
-    def __rsub__(self, other: float | int) -> Term:
-        return self.constant(other)._two("sub", self)
-
-    def __mul__(self, other: Term | float | int) -> Term:
-        return self._two("mul", other)
-
-    def __rmul__(self, other: float | int) -> Term:
-        return self.constant(other)._two("mul", self)
-
-    def __truediv__(self, other: Term | float | int) -> Term:
-        return self._two("div", other)
-
-    def __rtruediv__(self, other: float | int) -> Term:
-        return self.constant(other)._two("div", self)
+    __add__, __radd__ = _of_two("add"), _of_two("add", turned=True)
+    __sub__, __rsub__ = _of_two("sub"), _of_two("sub", turned=True)
+    __mul__, __rmul__ = _of_two("mul"), _of_two("mul", turned=True)
+    __truediv__, __rtruediv__ = _of_two("div"), _of_two("div", turned=True)
+    __and__, __or__, __xor__ = _of_two("and"), _of_two("or"), _of_two("xor")
+    __lshift__, __rshift__ = _of_two("left"), _of_two("right")
 
     def __neg__(self) -> Term:
         return self._one("neg")
@@ -273,21 +265,6 @@ class Term:
 
     def __invert__(self) -> Term:
         return self._one("not")
-
-    def __and__(self, other: Term | int) -> Term:
-        return self._two("and", other)
-
-    def __or__(self, other: Term | int) -> Term:
-        return self._two("or", other)
-
-    def __xor__(self, other: Term | int) -> Term:
-        return self._two("xor", other)
-
-    def __lshift__(self, other: Term | int) -> Term:
-        return self._two("left", other)
-
-    def __rshift__(self, other: Term | int) -> Term:
-        return self._two("right", other)
 
     def __lt__(self, other: Term | float | int) -> Term:
         return self._two("less", other, DType.BOOL)

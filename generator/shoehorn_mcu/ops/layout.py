@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, Channels, Node, Op, OpFault, Range, Signature, TensorType, Tie
+from shoehorn_mcu.ir import Array, Bools, Channels, Node, Op, OpFault, Range, Signature, Tensor, TensorType, Tie
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
 from shoehorn_mcu.ops.rules import ByPixels, as_4d, refuse, want
@@ -272,6 +272,14 @@ class Transpose(Mover):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return np.ascontiguousarray(arrays[0].transpose(self.perm))
+
+
+def in_order(name: str, x: Tensor, output: str, perm: Sequence[int]) -> Reshape | Transpose:
+    """The op of this name that writes x in another order of dimensions: a view where no elements move."""
+    long = [place for place in perm if x.type.shape[place] > 1]
+    if long == sorted(long):
+        return Reshape(name=name, inputs=(x.name,), output=output, shape=tuple(x.type.shape[place] for place in perm))
+    return Transpose(name=name, inputs=(x.name,), output=output, perm=tuple(perm))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from shoehorn_mcu.base.errors import ShoehornError, did_you_mean
 from shoehorn_mcu.ir import Ends, FileTensor, Graph, State, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops.laws import quoted
-from shoehorn_mcu.passes.ends.native_io import moved
+from shoehorn_mcu.ops.layout import in_order
 
 
 class StateError(ShoehornError):
@@ -88,7 +88,7 @@ def _with_state(graph: Graph, read: FileTensor, write: FileTensor) -> Graph:
         tensors[next_] = Tensor(next_, kind)
         perm = tuple(write.order.index(dimension) for dimension in read.order)
         name = free_name((op.name for op in ops), f"{read.name}_next")
-        ops = (*ops, moved(name, tensors, write.name, next_, perm))
+        ops = (*ops, in_order(name, tensors[write.name], next_, perm))
     initial = free_name(tensors, f"{read.name}_initial")
     zero = kind.quant.zero_point if kind.quant is not None else 0
     tensors[initial] = Tensor(initial, kind, np.full(kind.shape, zero, kind.dtype.numpy))
