@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from typing import ClassVar
 
 from shoehorn_mcu.ir.graph import Graph, Op, Tensor
 from shoehorn_mcu.ir.types import Array, TensorType
@@ -36,19 +37,21 @@ def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
 class Draft:
     """A graph that gets other ops: its tensors, those that are added, and names that nothing has yet."""
 
+    mark: ClassVar[str] = "_"  # behind a name that is taken, as often as needed
+
     def __init__(self, graph: Graph) -> None:
         self.before, self.tensors = graph, dict(graph.tensors)
         self._names = {op.name for op in graph.ops}
 
     def tensor(self, name: str, kind: TensorType, data: Array | None = None) -> str:
-        """The name of a new tensor: this one, with underscores behind it where it is taken."""
-        name = free_name(self.tensors, name)
+        """The name of a new tensor: this one where it is free."""
+        name = free_name(self.tensors, name, self.mark)
         self.tensors[name] = Tensor(name, kind, data)
         return name
 
     def op_name(self, name: str) -> str:
-        """The name of a new op: this one, with underscores behind it where it is taken."""
-        name = free_name(self._names, name)
+        """The name of a new op: this one where it is free."""
+        name = free_name(self._names, name, self.mark)
         self._names.add(name)
         return name
 
@@ -65,9 +68,8 @@ def numbered_name(taken: Container[str], name: str) -> str:
     return found
 
 
-def free_name(taken: Iterable[str], name: str) -> str:
-    """The name, with underscores behind it until it is not taken."""
-    known = set(taken)
-    while name in known:
-        name += "_"
+def free_name(taken: Container[str], name: str, mark: str = "_") -> str:
+    """The name, with underscores or other marks behind it until it is not taken."""
+    while name in taken:
+        name += mark
     return name

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
-from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest
+from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest, refresh
 from shoehorn_mcu.emit.folder import app, mlperf
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS, kernels_library
 from shoehorn_mcu.emit.folder.library import library
@@ -91,7 +91,7 @@ def board_files(board: Board, cores: int = 1) -> Bundle:
     return files
 
 
-def check_cores(folder: Path, cores: int) -> None:
+def _check_cores(folder: Path, cores: int) -> None:
     """Raises FolderError where the board's files in a project folder are for another number of cores."""
     path = folder / "lib" / "board" / "board_config.h"
     if path.is_file() and (folder / "src" / "app_config.h").is_file():
@@ -103,16 +103,17 @@ def check_cores(folder: Path, cores: int) -> None:
             )
 
 
-def libraries_of(names: Sequence[str]) -> tuple[str, ...]:
-    """The folders of the libraries of these models, below their project's."""
-    return (*(f"lib/{name}" for name in names), *([f"lib/{KERNELS}"] if len(names) > 1 else []))
-
-
-def library_part(files: Bundle, libraries: Sequence[str]) -> Bundle:
-    """The files of a project folder that depend on its models only: `libraries`, and the files that describe them."""
+def refresh_models(files: Bundle, folder: Path, names: Sequence[str], cores: int, force: bool = False) -> Bundle:
+    """Refreshes the files of a project folder that depend on its models only, which are called so: their libraries, and
+    the files that describe them. Returns these files; raises FolderError as `bundle.refresh` does, and for other cores.
+    """
+    _check_cores(folder, cores)
+    libraries = (*(f"lib/{name}" for name in names), *([f"lib/{KERNELS}"] if len(names) > 1 else []))
     described = ("plan.json", "plan.html", "report.json", "src/app_config.h")
     below = tuple(f"{name}/" for name in (*libraries, *DESCRIBING))
-    return {p: data for p, data in files.items() if p in described or p.startswith(below)}
+    part = {path: data for path, data in files.items() if path in described or path.startswith(below)}
+    refresh(part, folder, libraries, force)
+    return part
 
 
 def _reference(unit: Unit, place: str) -> Bundle:

@@ -87,7 +87,7 @@ def _with_state(graph: Graph, read: FileTensor, write: FileTensor) -> Graph:
         next_ = free_name(tensors, f"{write.name}_next")
         tensors[next_] = Tensor(next_, kind)
         perm = tuple(write.order.index(dimension) for dimension in read.order)
-        name = free_name((op.name for op in ops), f"{read.name}_next")
+        name = free_name({op.name for op in ops}, f"{read.name}_next")
         ops = (*ops, in_order(name, tensors[write.name], next_, perm))
     initial = free_name(tensors, f"{read.name}_initial")
     zero = kind.quant.zero_point if kind.quant is not None else 0
