@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoehorn_mcu.base.errors import first_line
 from shoehorn_mcu.importers.declared import Declared
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.lowering.node import BY_SCALE, DOMAINS, RawNode, array_of, first_line
+from shoehorn_mcu.importers.lowering.node import BY_SCALE, DOMAINS, RawNode, array_of
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
 from shoehorn_mcu.importers.onnx.calls import check_calls
 from shoehorn_mcu.importers.onnx.external import MOST_BYTES, elements, piece_of, put, tensors
