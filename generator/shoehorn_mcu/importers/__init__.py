@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,8 +127,7 @@ def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
         if importer.model is None:
             raise ImportFault("is no ONNX model and does not become one")
         model, sizes = importer.model(path, shapes)
-        checked = type(model)()
-        checked.CopyFrom(model)
+        checked = deepcopy(model)
         import_model(checked, path.stem, sizes)
         onnx_shapes.fix(model, sizes)
         return model

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -124,8 +125,7 @@ class Runner:
     def __init__(self, model: ModelProto, tensors: Sequence[str] = ()) -> None:
         import onnx
 
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
+        copy = deepcopy(model)
         own = [output.name for output in copy.graph.output]
         self.names = (*own, *dict.fromkeys(name for name in tensors if name not in own))
         copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self.names[len(own) :])
