@@ -1,4 +1,4 @@
-"""What rewrites share: who reads a tensor, and a graph with other ops."""
+"""What rewrites share: who reads a tensor, a draft that gets tensors and names, and a graph with other ops."""
 
 from __future__ import annotations
 

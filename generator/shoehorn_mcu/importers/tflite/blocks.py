@@ -50,9 +50,8 @@ def space_to_batch(site: Site, there: onnx.Site) -> Value:
     blocks = _blocks_of(site, there.value(0).rank)
     pads = pairs(site, 2, "paddings", len(blocks))
     x = there.plain(there.value(0))
-    border = 0 if x.type.quant is None else x.type.quant.zero_point
     rest = (0,) * (len(x.type.shape) - 1 - len(blocks))
-    x = padded(there, x, (0, *pads[:, 0].tolist(), *rest), (0, *pads[:, 1].tolist(), *rest), border)
+    x = padded(there, x, (0, *pads[:, 0].tolist(), *rest), (0, *pads[:, 1].tolist(), *rest), x.type.zero)
     n, *sizes = x.type.shape
     count = len(blocks)
     if any(size % block for size, block in zip(sizes, blocks, strict=False)):
