@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest, refresh
 from shoehorn_mcu.emit.folder import app, mlperf
@@ -17,6 +16,7 @@ from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.plan_json import plan_json, source_json
 from shoehorn_mcu.emit.folder.readme import readme
 from shoehorn_mcu.emit.folder.reference import reference_files
+from shoehorn_mcu.emit.folder.templates import TemplateError, fill
 from shoehorn_mcu.emit.kernels.runtime_files import with_included
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.model.weights import Constants
@@ -27,22 +27,6 @@ from shoehorn_mcu.machine.families import families, family_files
 from shoehorn_mcu.machine.targets import Board
 
 _SKIPPED = {"__pycache__"}
-
-
-class TemplateError(ShoehornError):
-    """A template has a placeholder for which the board's manifest has no value."""
-
-
-def fill(template: Path, values: Mapping[str, object]) -> bytes:
-    """The template with each @NAME@ replaced; TemplateError names a placeholder that has no value."""
-    text = template.read_text()
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in values:
-            raise TemplateError(f"{template}: @{found[1]}@ has no value; known are {', '.join(sorted(values))}")
-        return str(values[found[1]])
-
-    return re.sub(r"@([A-Z][A-Z0-9_]*)@", value, text).encode()
 
 
 def _tree(folder: Path, prefix: str) -> Bundle:
