@@ -42,7 +42,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"folder"},
         {"model", "page"},
         {"kernels", "unit"},
-        {"c", "bundle", "names", ""},
+        {"c", "bundle", "names", "templates", ""},
     ),
     "shoehorn_mcu.importers": (
         {"", "seen"},

@@ -8,13 +8,13 @@ from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.readme import use
-from shoehorn_mcu.emit.folder.templates import filled
 from shoehorn_mcu.emit.kernels.kernel_files import header_name, kernel_files, kernels_h
 from shoehorn_mcu.emit.kernels.runtime_files import included, with_included
 from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import model_c
 from shoehorn_mcu.emit.model.weights import Constants, weights_c, weights_h
+from shoehorn_mcu.emit.templates import filled
 from shoehorn_mcu.emit.unit import Unit
 
 _PLACE = "sh/"  # of the runtime's files, beside those that include them

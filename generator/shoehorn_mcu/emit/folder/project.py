@@ -16,11 +16,11 @@ from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.plan_json import plan_json, source_json
 from shoehorn_mcu.emit.folder.readme import readme
 from shoehorn_mcu.emit.folder.reference import reference_files
-from shoehorn_mcu.emit.folder.templates import TemplateError, fill
 from shoehorn_mcu.emit.kernels.runtime_files import with_included
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.page import page
+from shoehorn_mcu.emit.templates import TemplateError, fill
 from shoehorn_mcu.emit.unit import Unit, arena_section
 from shoehorn_mcu.kernels import oracle
 from shoehorn_mcu.machine.families import families, family_files

@@ -1,4 +1,4 @@
-"""Files of firmware_templates with names in place of the placeholders @NAME@."""
+"""Templates: files with values in place of the placeholders @NAME@."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shoehorn_mcu.emit.bundle import Bundle
 
 
 class TemplateError(ShoehornError):
-    """A template has a placeholder for which the board's manifest has no value."""
+    """A template has a placeholder without a value, or a board has no files for what is asked."""
 
 
 def fill(template: Path, values: Mapping[str, object]) -> bytes:
@@ -28,7 +28,7 @@ def fill(template: Path, values: Mapping[str, object]) -> bytes:
 
 
 def filled(name: str, values: Mapping[str, object]) -> Bundle:
-    """The templates of a folder, by path below it, without `.in`."""
+    """The templates of a folder of firmware_templates, by path below it, without `.in`."""
     folder = FIRMWARE_TEMPLATES / name
     paths = sorted(folder.rglob("*.in"))
     return {path.relative_to(folder).as_posix().removesuffix(".in"): fill(path, values) for path in paths}
