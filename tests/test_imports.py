@@ -41,8 +41,8 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     "shoehorn_mcu.emit": (
         {"folder"},
         {"model", "page"},
-        {"kernels", "unit"},
-        {"c", "bundle", "names", "templates", ""},
+        {"kernels", "unit", "templates"},
+        {"c", "bundle", "names", ""},
     ),
     "shoehorn_mcu.importers": (
         {"", "seen"},
