@@ -41,7 +41,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     "shoehorn_mcu.emit": (
         {"folder"},
         {"model", "page"},
-        {"kernels", "unit"},
+        {"kernels", "unit", "templates"},
         {"c", "bundle", "names", ""},
     ),
     "shoehorn_mcu.importers": (

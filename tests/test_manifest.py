@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from test_cli_device import needs_qemu
 
 from shoehorn_mcu.base.paths import BOARDS, FIRMWARE_TEMPLATES
-from shoehorn_mcu.emit.folder.project import board_files, fill
+from shoehorn_mcu.emit.folder.project import board_files
+from shoehorn_mcu.emit.templates import fill
 from shoehorn_mcu.machine.families import families
 from shoehorn_mcu.machine.targets import Board, BoardError, load_board
 

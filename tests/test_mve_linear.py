@@ -12,7 +12,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import array_of
 from shoehorn_mcu.kernels.base.packed import Linear, scaled_exactly
 from shoehorn_mcu.kernels.choice import candidates
-from shoehorn_mcu.kernels.linear.conv import DENSE, conv2d_constants
+from shoehorn_mcu.kernels.linear.conv import DENSE, constants
 from shoehorn_mcu.kernels.linear.mve import pack
 from shoehorn_mcu.machine.targets import Isa
 
@@ -116,7 +116,7 @@ def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_
         (kernel,) = (k for k in candidates(node, (Isa.MVE,)) if k.variant.suffix == "mve")
         weights = array_of(kernel.params(node)["weights"])
         assert weights is not None
-        of = Linear(*(array_of(v) for v in conv2d_constants(node).values()), 0)
+        of = Linear(*(array_of(v) for v in constants(node).values()), 0)
         packed = pack(of._replace(weights=of.weights.reshape(4, -1)), 9 * inputs if copied else inputs)
         padding = weights[: len(weights) - len(packed)]
         assert weights[len(padding) :].tolist() == packed.tolist()

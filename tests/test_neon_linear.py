@@ -12,7 +12,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import array_of
 from shoehorn_mcu.kernels.base.packed import Linear
 from shoehorn_mcu.kernels.choice import candidates
-from shoehorn_mcu.kernels.linear.conv import DENSE, conv2d_constants
+from shoehorn_mcu.kernels.linear.conv import DENSE, constants
 from shoehorn_mcu.kernels.linear.neon import pack, packable, steps_of
 from shoehorn_mcu.machine.targets import Isa
 
@@ -123,7 +123,7 @@ def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_
         (kernel,) = candidates(node, (Isa.NEON,))
         weights = array_of(kernel.params(node)["weights"])
         assert weights is not None
-        of = Linear(*(array_of(v) for v in conv2d_constants(node).values()), 0)
+        of = Linear(*(array_of(v) for v in constants(node).values()), 0)
         of = of._replace(weights=of.weights.reshape(4, -1))
         beyond = -of.weights.shape[1] % 8 if copied else 0
         of = of._replace(weights=np.pad(of.weights, ((0, 0), (0, beyond))))

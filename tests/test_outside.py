@@ -29,7 +29,8 @@ from shoehorn_mcu_host.folder.documents import GraphDocument, SourceDocument, So
 from shoehorn_mcu_host.folder.plan import Array, End, Plan, Stored
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate import outside
-from shoehorn_mcu_host.validate.outside import Comparison, Outputs, Source, Tolerance
+from shoehorn_mcu_host.validate.comparison import Comparison, Tolerance, compare
+from shoehorn_mcu_host.validate.outside import Outputs, Source
 from shoehorn_mcu_host.validate.validate import begins, reference_of
 from tests.shared import MODELS, needs_shared
 
@@ -40,7 +41,7 @@ BYTES = Stored("y", (1, 4), np.dtype(np.int8), 0.5, -3)
 def beside(end: Stored, found: Array, wanted: Array, tolerance: Tolerance, step: float | None = None) -> Comparison:
     own = End(end.name, end.shape, end.dtype, 0, end.scale, end.zero_point)
     known = Outputs({} if step is None else {end.name: step})
-    return outside.compare([own], known, {"y": found}, {"y": wanted}, tolerance, Comparison("x", "X", "x"))
+    return compare([own], known.steps, {"y": found}, {"y": wanted}, tolerance, Comparison("x", "X", "x"))
 
 
 def test_integers_are_counted_by_steps_and_their_real_difference_is_said():

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.base.errors import ShoehornError as ShoehornError
 from shoehorn_mcu.emit import bundle
-from shoehorn_mcu.emit.folder.project import check_cores, libraries_of, library_part
+from shoehorn_mcu.emit.folder.project import refresh_models
 from shoehorn_mcu.firmware import build, several
 from shoehorn_mcu.firmware.options import Place, names, resolved, sizes
 from shoehorn_mcu.firmware.options import PlanOptions as PlanOptions
@@ -132,11 +132,8 @@ def generate(
         raise ValueError("single_file writes a library without a board; leave one of them out")
     else:
         planned, files = build.firmware(_model(model), board, settings, mlperf)
-    name = planned.unit.name
     if library_only:
-        check_cores(place, planned.unit.cores)
-        files = library_part(files, libraries_of([name]))
-        bundle.refresh(files, place, libraries_of([name]), force)
+        files = refresh_models(files, place, [planned.unit.name], planned.unit.cores, force)
     else:
         (bundle.write_beside if single_file else bundle.write)(files, place, force)
     return Generated(place, tuple(sorted(files)), _result(planned))

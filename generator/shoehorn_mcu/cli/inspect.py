@@ -80,11 +80,11 @@ def _print_kinds(found: Inspection) -> None:
         if len(kind.reasons) > _MOST_REASONS:
             reasons.append(f"{len(kind.reasons) - _MOST_REASONS} other reasons (-v)")
         instead = f"; in its place: {kind.replacement}" if kind.replacement else ""
-        out.print(f"  {kind.kind}: {'; '.join(reasons)}{instead}", soft_wrap=True)
+        out.print(f"  {kind.op}: {'; '.join(reasons)}{instead}", soft_wrap=True)
 
 
 def _kind_cells(kind: Kind) -> tuple[str, ...]:
-    return kind.kind, str(kind.count), number(kind.macs), f"{kind.weight_bytes:,}", str(kind.refused or "")
+    return kind.op, str(kind.count), number(kind.macs), f"{kind.weight_bytes:,}", str(kind.refused or "")
 
 
 def _print_total(found: Inspection) -> None:

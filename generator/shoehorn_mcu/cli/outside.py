@@ -8,7 +8,7 @@ import click
 
 from shoehorn_mcu.cli.console import out, print_table
 from shoehorn_mcu_host.base.errors import printable
-from shoehorn_mcu_host.validate.outside import Compared, Comparison, Tolerance
+from shoehorn_mcu_host.validate.comparison import Compared, Comparison, Tolerance
 
 _HEAD = (
     "output",

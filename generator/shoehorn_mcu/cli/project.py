@@ -21,7 +21,7 @@ from shoehorn_mcu.cli.page import curve_json, page_options, points, print_curve,
 from shoehorn_mcu.cli.plan import print_plan, print_together
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder import mlperf
-from shoehorn_mcu.emit.folder.project import check_cores, libraries_of, library_part
+from shoehorn_mcu.emit.folder.project import refresh_models
 from shoehorn_mcu.firmware import build, several
 from shoehorn_mcu.firmware.options import TABLE, Group, PlanOptions, resolved
 
@@ -143,13 +143,10 @@ def _put(
     files: bundle.Bundle, folder: Path, names: Sequence[str], cores: int, library_only: bool, force: bool
 ) -> bundle.Bundle:
     """Writes the folder, or refreshes the libraries of these models in it; the files that were written."""
-    if not library_only:
-        bundle.write(files, folder, force)
-        return files
-    check_cores(folder, cores)
-    part = library_part(files, libraries_of(names))
-    bundle.refresh(part, folder, libraries_of(names), force)
-    return part
+    if library_only:
+        return refresh_models(files, folder, names, cores, force)
+    bundle.write(files, folder, force)
+    return files
 
 
 def _write_several(

@@ -22,7 +22,8 @@ from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate import outside, samples
 from shoehorn_mcu_host.validate.accuracy import Accuracy, Labels
-from shoehorn_mcu_host.validate.outside import Comparison, Outputs, Source, Tolerance
+from shoehorn_mcu_host.validate.comparison import Comparison, Tolerance
+from shoehorn_mcu_host.validate.outside import Outputs, Source
 from shoehorn_mcu_host.validate.runtimes import RUNTIMES
 from shoehorn_mcu_host.validate.validate import Told, Validation, begins, precise_of, reference_of
 from shoehorn_mcu_host.validate.validate import validate as compare

@@ -28,7 +28,10 @@ def arena_section(memory: str) -> str:
 
 @dataclass(frozen=True)
 class Arena:
-    """The arena in a memory, with its names in the C text: those in the board's main memory are short."""
+    """The arena in one memory of the board, and its names in the C text.
+
+    The names have the memory's name at their end, but for the arena in the board's main memory.
+    """
 
     memory: str
     bytes: int
@@ -40,7 +43,7 @@ class Arena:
 
     @classmethod
     def of(cls, memory: str, size: int, model: str) -> Arena:
-        """That of a model, whose name has capital letters here."""
+        """The arena of `size` bytes in a memory. `model` is the model's name in capital letters."""
         suffix, inside = ("", "") if memory == SRAM else (f"_{memory}", f" in {memory}")
         macro = f"{model}_ARENA{suffix.upper()}"
         return cls(memory, size, f"arena{suffix}", macro, f"memory{suffix}", inside, arena_section(memory))
@@ -100,13 +103,13 @@ class Unit:
 
     @cached_property
     def arenas(self) -> Mapping[str, Arena]:
-        """By memory that has one: its arena; without any tensor, that of the board's main one."""
+        """The arenas by the name of their memory. A model without tensors has an empty arena in the main memory."""
         used = {memory: size for memory, size in self.plan.arenas.items() if size} or {SRAM: 0}
         return {memory: Arena.of(memory, size, self.upper) for memory, size in used.items()}
 
     @property
     def other_arenas(self) -> list[Arena]:
-        """Those in other memories than the board's main one."""
+        """The arenas that are not in the board's main memory."""
         return [arena for arena in self.arenas.values() if not arena.is_main]
 
     def arena_of(self, tensor: str) -> str:

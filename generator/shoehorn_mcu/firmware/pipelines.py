@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import Array, Graph, Op, Quant, State, Tensor, TensorType, verify
+from shoehorn_mcu.ir.edit import numbered_name
 from shoehorn_mcu.ops import Concat, Relabel, Reshape, Slice, Slide
 from shoehorn_mcu.ops.laws import quoted
 
@@ -80,7 +79,7 @@ def pipeline(front: Graph, wake: Graph, strides: Strides = DEFAULT) -> Pipeline:
     new = net.joined(vectors)
     held = replace(given.type, shape=(1, given.type.elements), quant=quant)
     labelled = net.labelled(new, quant)
-    row = labelled if fresh == slices else net.window("features", held, labelled, _at_rest(held))
+    row = labelled if fresh == slices else net.window("features", held, labelled)
     outputs = net.run(wake, "", {given.name: net.shaped(row, given.type)})
     net.states += (State(outputs[s.read], outputs[s.write], outputs[s.initial]) for s in wake.states)
     notes = (
@@ -130,12 +129,6 @@ def _junction(front: Graph, features: Tensor, wake: Graph, given: Tensor) -> tup
     return taken.quant, (f"the features are given as they are stored: {without} says no scale for them",)
 
 
-def _at_rest(kind: TensorType) -> Array:
-    """The stored values of 0."""
-    zero = kind.quant.zero_point if kind.quant is not None else 0
-    return np.full(kind.shape, zero, kind.dtype.numpy)
-
-
 @dataclass
 class _Net:
     """The parts of the joined graph so far."""
@@ -147,9 +140,7 @@ class _Net:
     states: list[State] = field(default_factory=list)
 
     def _add(self, name: str, kind: TensorType, data: Array | None = None) -> str:
-        free, number = name, 1
-        while free in self.tensors:
-            free, number = f"{name}_{number}", number + 1
+        free = numbered_name(self.tensors, name)
         self.tensors[free] = Tensor(free, kind, data)
         return free
 
@@ -167,12 +158,12 @@ class _Net:
         if count == fresh * stride:
             return given
         kind = replace(slice_.type, shape=(1, count))
-        return self.window("heard", kind, given, _at_rest(kind))
+        return self.window("heard", kind, given)
 
-    def window(self, name: str, kind: TensorType, new: str, initial: Array) -> str:
-        """The last elements of a stream: a state, and what is new."""
+    def window(self, name: str, kind: TensorType, new: str) -> str:
+        """The last elements of a stream, at first zeros: a state, and what is new."""
         before = self._add(f"{name}_before", kind)
-        first = self._add(f"{name}_at_rest", kind, initial)
+        first = self._add(f"{name}_at_rest", kind, kind.zeros())
         now = self._emit(Slide, name, kind, before, new)
         self.states.append(State(before, now, first))
         return now
@@ -233,9 +224,7 @@ class _Net:
                 found[name] = self._add(name + ("" if tensor.data is not None else suffix), tensor.type, tensor.data)
         taken = {op.name for op in self.ops}
         for op in model.ops:
-            name, number = op.name + suffix, 1
-            while name in taken:
-                name, number = f"{op.name}{suffix}_{number}", number + 1
+            name = numbered_name(taken, op.name + suffix)
             taken.add(name)
             self.ops.append(replace(op, name=name, inputs=tuple(found[n] for n in op.inputs), output=found[op.output]))
         return found

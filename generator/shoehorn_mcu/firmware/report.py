@@ -143,16 +143,7 @@ def report(
     return {
         "model": _model(source),
         "board": _board(board),
-        "passes": [
-            {
-                "name": p.name,
-                "ops_before": p.ops_before,
-                "ops_after": p.ops_after,
-                "macs_before": p.macs_before,
-                "macs_after": p.macs_after,
-            }
-            for p in passes
-        ],
+        "passes": [vars(record) for record in passes],
         "choices": _choices(stages),
         "plan": _plan(plan, stages, board),
         "ops": [

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shoehorn_mcu.importers.content import other_content
 from shoehorn_mcu.importers.fault import ImportFault, UnsupportedModel
 from shoehorn_mcu.importers.forms import Form, Forms, In, Kind
+from shoehorn_mcu.importers.seen import at_fault, seen_in
 from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source
 from shoehorn_mcu.importers.tflite.importer import load_tflite
 from shoehorn_mcu.ir import Graph
@@ -84,11 +87,7 @@ IMPORTERS: dict[str, Importer] = {
 """By file suffix. What a file of PyTorch holds is decided by its content."""
 
 # Formats that are often tried, by suffix; docs/first-model.md shows how to convert each to an int8 .tflite.
-OTHER_FORMATS = {
-    ".keras": "a Keras model",
-    ".h5": "a Keras model",
-    ".pb": "a TensorFlow SavedModel",
-}
+OTHER_FORMATS = {".keras": "a Keras model", ".h5": "a Keras model", ".pb": "a TensorFlow SavedModel"}
 GUIDE = "docs/first-model.md"
 
 
@@ -108,25 +107,9 @@ def imported(path: Path, shapes: Shapes) -> Imported:
         return importer.load(path, shapes)
 
 
-def seen_in(path: Path) -> Source | None:
-    """What can be seen in a file whose import ends with a fault; None where nothing can."""
-    from shoehorn_mcu.importers import seen
-
-    return seen.seen(path)
-
-
-def at_fault(found: Source, fault: ImportFault) -> Source:
-    """What was seen in a file, with the fault of its import at its op."""
-    from shoehorn_mcu.importers import seen
-
-    return seen.at_fault(found, fault)
-
-
 def _check_content(path: Path) -> None:
     """Raises ImportFault, without the file's name, where the file is known to be no model of its suffix; OSError."""
-    from shoehorn_mcu.importers import content
-
-    if found := content.other_content(path, path.suffix.lower()):
+    if found := other_content(path, path.suffix.lower()):
         raise ImportFault(found)
 
 
@@ -144,8 +127,7 @@ def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
         if importer.model is None:
             raise ImportFault("is no ONNX model and does not become one")
         model, sizes = importer.model(path, shapes)
-        checked = type(model)()
-        checked.CopyFrom(model)
+        checked = deepcopy(model)
         import_model(checked, path.stem, sizes)
         onnx_shapes.fix(model, sizes)
         return model

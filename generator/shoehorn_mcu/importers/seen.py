@@ -1,7 +1,7 @@
 """What can be seen in a model's file whose import ends with one fault: its inputs, outputs and ops, unconverted.
 
 Nothing here decides whether an op can run. Each function raises ImportFault, or another error of the library that
-reads the format, where the file cannot be read at all; `seen` answers None then.
+reads the format, where the file cannot be read at all; `seen_in` answers None then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CALL = re.compile(r"\b(?:torch|ops\.\w+)\.(\w+)\(")
 _FORWARD = re.compile(r"def forward\(self: [^,)]+,?([^)]*)\) ->")
 
 
-def seen(path: Path) -> Source | None:
+def seen_in(path: Path) -> Source | None:
     """What is in the file; None where it cannot be read."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:

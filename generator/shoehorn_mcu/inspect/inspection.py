@@ -48,9 +48,9 @@ class Layer:
 
 @dataclass(frozen=True)
 class Kind:
-    """All ops of one kind."""
+    """All ops of one kind, as in `gen inspect --json`."""
 
-    kind: str
+    op: str  # the kind
     count: int
     macs: int | None
     weight_bytes: int
@@ -236,10 +236,8 @@ def _source_layer(op: SourceOp, live_bytes: int | None) -> Layer:
 
 def _kind(kind: str, layers: Sequence[Layer]) -> Kind:
     refused = [layer.refusal for layer in layers if layer.refusal is not None]
-    macs = _sum([layer.macs for layer in layers])
-    weight_bytes = sum(layer.weight_bytes for layer in layers)
-    reasons = _reasons([reason for reason in refused if reason])
-    instead = replacement(kind) if refused else ""
+    macs, weight_bytes = _sum([layer.macs for layer in layers]), sum(layer.weight_bytes for layer in layers)
+    reasons, instead = _reasons([reason for reason in refused if reason]), replacement(kind) if refused else ""
     return Kind(kind, len(layers), macs, weight_bytes, len(refused), reasons, instead)
 
 
@@ -275,18 +273,7 @@ def to_json(found: Inspection) -> Mapping[str, object]:
         "supported": not found.refused,
         "diagnosis": found.diagnosis,
         "refused": list(found.refused),
-        "kinds": [
-            {
-                "op": kind.kind,
-                "count": kind.count,
-                "macs": kind.macs,
-                "weight_bytes": kind.weight_bytes,
-                "refused": kind.refused,
-                "reasons": list(kind.reasons),
-                "replacement": kind.replacement,
-            }
-            for kind in found.kinds
-        ],
+        "kinds": [{**vars(kind), "reasons": list(kind.reasons)} for kind in found.kinds],
         "ops": [
             {
                 "name": layer.name,
@@ -304,8 +291,7 @@ def to_json(found: Inspection) -> Mapping[str, object]:
 
 
 def _end_json(end: End) -> Mapping[str, object]:
-    shape = None if end.shape is None else list(end.shape)
-    return {"name": end.name, "shape": shape, "dtype": end.dtype, "scale": end.scale, "zero_point": end.zero_point}
+    return {**vars(end), "shape": None if end.shape is None else list(end.shape)}
 
 
 def layer_cells(layer: Layer) -> tuple[str, ...]:

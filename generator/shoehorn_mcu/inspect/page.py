@@ -61,7 +61,7 @@ def _kinds(found: Inspection) -> Iterator[list[str]]:
     for kind in found.kinds:
         reasons = "; ".join(kind.reasons) or ("no kernel for it" if kind.refused else "")
         figures = (str(kind.count), str(kind.refused or ""), number(kind.macs), f"{kind.weight_bytes:,}")
-        yield [kind.kind, reasons, kind.replacement, *figures]
+        yield [kind.op, reasons, kind.replacement, *figures]
 
 
 def _items(found: Inspection) -> list[Item]:

@@ -1,13 +1,14 @@
-"""What rewrites share: who reads a tensor, and a graph with other ops."""
+"""What rewrites share: who reads a tensor, a draft that gets tensors and names, and a graph with other ops."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
-from shoehorn_mcu.ir.graph import Graph, Op
+from shoehorn_mcu.ir.graph import Graph, Op, Tensor
+from shoehorn_mcu.ir.types import Array, TensorType
 
 OpT = TypeVar("OpT", bound=Op)
 
@@ -42,6 +43,32 @@ def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
     return replace(graph, ops=kept, tensors={n: t for n, t in graph.tensors.items() if n in used})
 
 
+class Draft:
+    """A graph that gets other ops: its tensors, those that are added, and names that nothing has yet."""
+
+    mark: ClassVar[str] = "_"  # behind a name that is taken, as often as needed
+
+    def __init__(self, graph: Graph) -> None:
+        self.before, self.tensors = graph, dict(graph.tensors)
+        self._names = {op.name for op in graph.ops}
+
+    def tensor(self, name: str, kind: TensorType, data: Array | None = None) -> str:
+        """The name of a new tensor: this one where it is free."""
+        name = free_name(self.tensors, name, self.mark)
+        self.tensors[name] = Tensor(name, kind, data)
+        return name
+
+    def op_name(self, name: str) -> str:
+        """The name of a new op: this one where it is free."""
+        name = free_name(self._names, name, self.mark)
+        self._names.add(name)
+        return name
+
+    def with_ops(self, ops: Iterable[Op]) -> Graph:
+        """The graph with these ops, and without the tensors that nothing names any more."""
+        return with_ops(replace(self.before, tensors=self.tensors), ops)
+
+
 def numbered_name(taken: Container[str], name: str) -> str:
     """The name itself, or with a number behind it where it is taken."""
     number, found = 1, name
@@ -50,9 +77,8 @@ def numbered_name(taken: Container[str], name: str) -> str:
     return found
 
 
-def free_name(taken: Iterable[str], name: str) -> str:
-    """The name, with underscores behind it until it is not taken."""
-    known = set(taken)
-    while name in known:
-        name += "_"
+def free_name(taken: Container[str], name: str, mark: str = "_") -> str:
+    """The name, with underscores or other marks behind it until it is not taken."""
+    while name in taken:
+        name += mark
     return name

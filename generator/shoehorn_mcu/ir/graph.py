@@ -91,6 +91,7 @@ class Op:
     view: ClassVar[bool] = False  # the output is input 0 with another shape: no kernel runs, both share their bytes
     any_shape: ClassVar[bool] = False  # operands may have any shape: an element is made of those at its place in them
     spaced: ClassVar[bool] = False  # kernels can leave gaps between the output's pixels, for what other ops write there
+    no_overflow: ClassVar[bool] = False  # it is proven for every input that no sum or product leaves int32
 
     @property
     def by_rows(self) -> int | None:
@@ -140,7 +141,7 @@ class Op:
 
     def overflow(self, node: Node[Self]) -> str | None:
         """Which sum or product can leave int32 for some input, in words; None: proven that none can."""
-        return f"no bound is known for the int32 arithmetic of {type(self).__name__}"
+        return None if self.no_overflow else f"no bound is known for the int32 arithmetic of {type(self).__name__}"
 
     def ranges(self, node: Node[Self], operands: Sequence[Range]) -> Range:
         """Bounds of the output, per channel, from those of the row inputs. Only called where nothing overflows."""

@@ -115,6 +115,15 @@ class TensorType:
         return self.row_elements * self.dtype.bytes
 
     @property
+    def zero(self) -> int:
+        """The stored value of 0."""
+        return 0 if self.quant is None else self.quant.zero_point
+
+    def zeros(self) -> Array:
+        """A tensor of 0, as it is stored."""
+        return np.full(self.shape, self.zero, self.dtype.numpy)
+
+    @property
     def quantised(self) -> Quant:
         """The quantisation, which the caller knows to be there."""
         if self.quant is None:

@@ -18,7 +18,7 @@ from shoehorn_mcu.kernels.base.operands import are, bounded, data, element_by_el
 from shoehorn_mcu.kernels.base.work import Work, by_lanes
 from shoehorn_mcu.kernels.element.elementwise import binary, binary_apart, binary_work
 from shoehorn_mcu.kernels.linear import conv
-from shoehorn_mcu.kernels.window.pool import average_pool2d_work, max_pool2d_work, mean_shape, mean_work, pool2d
+from shoehorn_mcu.kernels.window import pool
 from shoehorn_mcu.kernels.window.sums import by_rows, columns, columns_work, row_before, sum_dense, sum_dense_work
 from shoehorn_mcu.machine.targets import Isa
 
@@ -130,12 +130,12 @@ def _add(node: Node[ops.Addition]) -> dict[str, Value]:
 
 
 def _pool(node: Node[ops.Pool2d]) -> dict[str, Value]:
-    return {**pool2d(node), **_stored_as(node)}
+    return {**pool.pool2d(node), **_stored_as(node)}
 
 
 def _mean(node: Node[ops.Mean]) -> dict[str, Value]:
     return {
-        **mean_shape(node),
+        **pool.mean_shape(node),
         **_stored_as(node),
         "count": float(node.x.type.elements // node.output.type.elements),
     }
@@ -177,11 +177,6 @@ def _sums_f32(node: Node) -> bool:
 def _softmax(node: Node[ops.Softmax]) -> dict[str, Value]:
     _, _, positions, channels = node.output.type.nhwc
     return {"positions": positions, "channels": channels, "beta": node.op.beta}
-
-
-def _softmax_work(node: Node) -> Work:
-    _, _, positions, channels = node.output.type.nhwc
-    return Work(pixels=positions, outputs=positions * channels)
 
 
 def _vectors_work(node: Node[ops.Conv2d], tile: Tile) -> Work:
@@ -311,11 +306,11 @@ VARIANTS = (
     *_each(_DENSE_VECTORS, *_ALL),
     *_each(replace(_DENSE_VECTORS, suffix="mve", isa=Isa.MVE, tiles=_DENSE_TILES), "fused", "half"),
     *_each(portable(ADD, binary_work, element_by_element), *_PLAIN),
-    *_each(portable(AVERAGE_POOL, average_pool2d_work), *_PLAIN),
-    *_each(portable(MAX_POOL, max_pool2d_work), *_PLAIN),
-    *_each(portable(MEAN, mean_work), *_PLAIN),
+    *_each(portable(AVERAGE_POOL, pool.average_pool2d_work), *_PLAIN),
+    *_each(portable(MAX_POOL, pool.max_pool2d_work), *_PLAIN),
+    *_each(portable(MEAN, pool.mean_work), *_PLAIN),
     *_each(portable(SUM_POOL, columns_work, row_before), *_PLAIN),
     *_each(_SUM_DENSE, *_ALL),
     portable(AVERAGE, lambda node: Work(outputs=node.output.type.row_elements)),
-    portable(SOFTMAX, _softmax_work),
+    portable(SOFTMAX, pool.vectors_work),
 )

@@ -1,4 +1,4 @@
-"""Images that are moved by a few pixels and mirrored, each in its own way, while a network is trained."""
+"""Data augmentation: while a network is trained, each image is shifted by a few pixels or mirrored, by chance."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import torch
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.learner import AUGMENTATIONS
 
-_SMALL = 40  # pixels below which images are moved by 2 pixels, or an eighth of the size where that is less
+_SMALL = 40  # pixels: a smaller image is shifted by up to 2 pixels, or an eighth of its size where that is less
 
 Augment = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
 def augmentation(names: Sequence[str], shape: tuple[int, ...]) -> Augment:
-    """What is done to samples of this shape, without the dimension of samples: height, width, channels.
+    """The function that augments a batch of images. `shape` is the height, width and channels of one image.
 
-    "shift" moves an image up to 2 pixels in each direction; a larger one, of 40 pixels or more, up to a sixteenth of
-    its size. The pixels at its edge are repeated: zeros would be black for one preprocessing and grey for another.
-    "flip" mirrors every second image, by chance.
+    "shift" moves each image in a random direction: by up to 2 pixels, or by up to a sixteenth of its size if it has 40
+    pixels or more. The pixels at the edge are repeated, because zeros would be black with one preprocessing and grey
+    with another. "flip" mirrors an image from left to right with a probability of one half.
     """
     if unknown := [name for name in names if name not in AUGMENTATIONS]:
         raise SlimError(f"augment: {unknown[0]!r} is unknown; {', '.join(AUGMENTATIONS)} are possible")

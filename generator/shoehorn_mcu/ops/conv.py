@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import ClassVar, Self, TypeVar, cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, DType, Floats, Node, Op, Signature, TensorType, Weighted
+from shoehorn_mcu.ir import Array, Bools, DType, Floats, Ints, Node, Op, Signature, TensorType, Weighted
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales, scaled_sums
 from shoehorn_mcu.ops.linear import conv_scales as conv_scales
-from shoehorn_mcu.ops.linear import dense_scales as dense_scales
 from shoehorn_mcu.ops.linear import folded_bias as folded_bias
 from shoehorn_mcu.ops.real import Reals
-from shoehorn_mcu.ops.rules import refuse, want, want_rank, window_count, window_rows
+from shoehorn_mcu.ops.rules import ByPixels, refuse, want, want_rank, window_count, window_rows
 
-T = TypeVar("T", Floats, Reals)
+T = TypeVar("T", Floats, Ints, Reals)
 
 __all__ = ["Conv2d", "Dense", "DepthwiseConv2d", "Padding", "TransposeConv2d"]
 
@@ -31,6 +31,31 @@ class Padding:
     bottom: int = 0
     left: int = 0
     right: int = 0
+
+
+Pair = tuple[int, int]
+"""Down and across."""
+
+
+def positions(op: Op, x: TensorType, kernel: Pair, stride: Pair, pad: Padding, dilation: Pair = (1, 1)) -> Pair:
+    """Height and width of the output of a window over NHWC x; raises GraphError where the kernel does not fit."""
+    (_, height, width, _), (kh, kw) = x.nhwc, kernel
+    h = window_count(height, pad.top, pad.bottom, kh, stride[0], dilation[0])
+    w = window_count(width, pad.left, pad.right, kw, stride[1], dilation[1])
+    if h < 1 or w < 1:
+        raise refuse(op, f"a kernel of {kh}x{kw} does not fit into {height}x{width}")
+    return h, w
+
+
+def taps(
+    x: T, y: TensorType, kernel: Pair, stride: Pair, pad: Padding, outside: float, dilation: Pair = (1, 1)
+) -> list[tuple[int, int, T]]:
+    """(ky, kx, the elements of NHWC x, with `outside` around it, under that tap for every position of the output y)."""
+    padded = np.pad(x, ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0)), constant_values=outside)
+    _, h, w, _ = y.nhwc
+    (down, across), (dil_y, dil_x) = stride, dilation
+    places = product(range(kernel[0]), range(kernel[1]))
+    return [(ky, kx, padded[:, ky * dil_y :: down, kx * dil_x :: across][:, :h, :w]) for ky, kx in places]
 
 
 def _centred(x: Array, sig: Signature) -> Floats:
@@ -67,14 +92,10 @@ class Window(Weighted):
         """The type of the weights."""
         return sig.inputs[self.weights_place]
 
-    def positions(self, x: TensorType, weights: TensorType) -> tuple[int, int]:
+    def positions(self, x: TensorType, weights: TensorType) -> Pair:
         """Height and width of the output; raises GraphError where the kernel does not fit."""
-        (_, height, width, _), pad, (kh, kw) = x.nhwc, self.padding, weights.shape[1:3]
-        h = window_count(height, pad.top, pad.bottom, kh, self.stride[0], self.dilation[0])
-        w = window_count(width, pad.left, pad.right, kw, self.stride[1], self.dilation[1])
-        if h < 1 or w < 1:
-            raise refuse(self, f"a kernel of {kh}x{kw} does not fit into {height}x{width}")
-        return h, w
+        _, kh, kw, _ = weights.shape
+        return positions(self, x, (kh, kw), self.stride, self.padding, self.dilation)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return window_rows(y, sig, self.padding.top, self.weights(sig).shape[1], self.stride[0], self.dilation[0])
@@ -83,18 +104,9 @@ class Window(Weighted):
         return self.weights(sig).shape[1:3] == self.stride == (1, 1) and self.padding == Padding()
 
     def taps(self, x: T, sig: Signature, outside: float = 0.0) -> list[tuple[int, int, T]]:
-        """(ky, kx, the elements of NHWC x, with `outside` around it, under that tap for every output position)."""
-        pad = self.padding
-        sides = ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
-        padded = np.pad(x, sides, constant_values=outside)
-        _, out_h, out_w, _ = sig.output.nhwc
+        """(ky, kx, the elements of x under that tap for every output position), with `outside` around x."""
         _, kh, kw, _ = self.weights(sig).shape
-        (down, across), (dil_y, dil_x) = self.stride, self.dilation
-        return [
-            (ky, kx, padded[:, ky * dil_y :: down, kx * dil_x :: across][:, :out_h, :out_w])
-            for ky in range(kh)
-            for kx in range(kw)
-        ]
+        return taps(x, sig.output, (kh, kw), self.stride, self.padding, outside, self.dilation)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -295,7 +307,7 @@ class TransposeConv2d(LinearOp):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Dense(LinearOp):
+class Dense(ByPixels, LinearOp):
     """inputs (x [..., I], weights [O, I], bias int32 [O]); output [..., O]."""
 
     fused: bool = False  # float32 only: see real.products_summed
@@ -310,25 +322,16 @@ class Dense(LinearOp):
             raise refuse(self, f"bias has shape {bias.shape}, {weights.shape[:1]} is needed")
         return (*x.shape[:-1], weights.shape[0])
 
-    def scales(self, sig: Signature) -> Scales:
-        return dense_scales(sig)
-
     def linear_view(self, node: Node[Self]) -> LinearView:
         always = np.ones((1, 1), np.bool_)
         return LinearView(_wide(node)[None, :, None, None, :], always, always)
-
-    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        return ((y,),)
-
-    def pixelwise(self, sig: Signature) -> bool:
-        return True
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
         if sig.output.dtype in real.STORED:
             return real.stored(self._real(arrays, sig), sig.output.dtype)
         acc = _centred(x, sig) @ weights.astype(np.float64).T
-        return _finish(acc, bias, dense_scales(sig), self.clamp, sig.output)
+        return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
 
     def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
         """The sums in the order of the inputs."""

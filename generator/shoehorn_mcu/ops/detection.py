@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ class Suppress(Op):
     it is 0 where one has none. As TensorFlow Lite's detection_postprocess.cc, NonMaxSuppressionSingleClassHelper.
     """
 
+    no_overflow: ClassVar[bool] = True  # no integer is computed
     count: int
     overlap: float
     least: float
@@ -37,9 +39,6 @@ class Suppress(Op):
         laws.dtype(self, node.output, "output", DType.INT32)
         if not 0 < self.overlap <= 1:
             raise OpFault(self, f"its overlap is {self.overlap}; above 0 and at most 1 is needed")
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # no integer is computed
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 2)

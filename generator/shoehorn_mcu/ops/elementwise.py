@@ -90,14 +90,27 @@ def product_overflow(node: Node) -> str | None:
     return rescaled(SPAN * SPAN, math.prod(scales(node)) / node.output.type.quantised.scale)
 
 
+class Broadcast(Op):
+    """An op of two operands, element by element with NumPy broadcasting up to four dimensions."""
+
+    spaced: ClassVar[bool] = True
+
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node)
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return broadcast_rows(y, sig)
+
+    def pixelwise(self, sig: Signature) -> bool:
+        return broadcast_by_pixels(sig)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Binary(Clamped, Pairwise):
-    """inputs (a, b), int8, NumPy broadcasting up to four dimensions.
+class Binary(Broadcast, Clamped, Pairwise):
+    """inputs (a, b), int8.
 
     Either may be a constant, which is then read by rows from flash. Subclasses are monotone in each operand.
     """
-
-    spaced: ClassVar[bool] = True
 
     def check(self, node: Node[Self]) -> None:
         laws.quantised(self, node.a, "first input")
@@ -109,18 +122,9 @@ class Binary(Clamped, Pairwise):
         a, b = operands
         return _corners(node, (a.low, a.high), (b.low, b.high))
 
-    def channels(self, node: Node) -> Channels | None:
-        return channel_by_channel(node)
-
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 2)
         return broadcast_shape(self, inputs)
-
-    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        return broadcast_rows(y, sig)
-
-    def pixelwise(self, sig: Signature) -> bool:
-        return broadcast_by_pixels(sig)
 
 
 class Addition(Binary):
@@ -151,13 +155,12 @@ class Addition(Binary):
 class _Extremum(Binary):
     """Compares stored values, so all three tensors share one quantisation."""
 
+    no_overflow: ClassVar[bool] = True
+
     def check(self, node: Node[Self]) -> None:
         super().check(node)
         for operand in node.inputs:
             laws.same_quant(self, operand, node.output)
-
-    def overflow(self, node: Node) -> str | None:
-        return None
 
 
 def _add(arrays: Sequence[Array], sig: Signature, params: AddParams, sign: int) -> Ints:
@@ -205,10 +208,8 @@ class Minimum(_Extremum):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Prelu(Op):
+class Prelu(Broadcast):
     """inputs (x, alpha); x where x >= 0, alpha * x elsewhere; alpha is broadcast."""
-
-    spaced: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:
         x, alpha = node.inputs
@@ -226,21 +227,12 @@ class Prelu(Op):
         bend = np.clip(node.x.type.quantised.zero_point, x.low, x.high)
         return _corners(node, (x.low, x.high, bend), (alpha.low, alpha.high))
 
-    def channels(self, node: Node) -> Channels | None:
-        return channel_by_channel(node)
-
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 2)
         x, alpha = inputs
         if (shape := broadcast_shape(self, inputs)) != x.shape:
             raise refuse(self, f"alpha {alpha} does not broadcast to x {x}")
         return shape
-
-    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        return broadcast_rows(y, sig)
-
-    def pixelwise(self, sig: Signature) -> bool:
-        return broadcast_by_pixels(sig)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, alpha = _centred(arrays, sig)

@@ -19,12 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, DType, GraphError
+from shoehorn_mcu.ops.formula_numpy import NUMPY
 
 __all__ = ["ARITY", "Formula", "Step", "Term", "compose", "formula", "parse"]
 
@@ -33,8 +32,6 @@ MOST_VALUES = 512
 
 MOST_ENTRIES = 4096
 """Entries of a table."""
-
-_Numbers = NDArray[Any]
 
 _BITS = {DType.FLOAT32: DType.INT32, DType.INT32: DType.FLOAT32}
 
@@ -129,80 +126,7 @@ def _evaluated(step: Step, of: Sequence[Array]) -> Array:
     if step.name == "table":
         entries = np.array(step.entries, step.dtype.numpy)
         return np.asarray(entries[np.clip(of[0], 0, len(entries) - 1).astype(np.int64)])
-    return np.asarray(_NUMPY[step.name](step.dtype, *of))
-
-
-def _cast(to: DType, x: _Numbers) -> _Numbers:
-    """The conversions of the kernels; those between integers wrap around."""
-    if to is DType.BOOL:
-        return np.asarray(x != np.zeros((), x.dtype))
-    if x.dtype.kind != "f" or to.numpy.kind == "f":
-        return x.astype(to.numpy)
-    low, high = to.limits
-    wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
-    inside = (wide > low) & (wide < high)
-    cut = np.where(inside, wide, 0).astype(to.numpy)
-    return np.where(inside, cut, np.where(wide <= low, low, high).astype(to.numpy)).astype(to.numpy)
-
-
-def _divided(to: DType, a: _Numbers, b: _Numbers) -> _Numbers:
-    if to.numpy.kind == "f":
-        quotient: _Numbers = a / b
-        return quotient
-    safe = np.where(b == 0, b.dtype.type(1), b)
-    whole: _Numbers = a // safe
-    remainder = a - whole * safe
-    cut: _Numbers = whole + ((remainder != 0) & ((a < 0) != (safe < 0))).astype(to.numpy)
-    return np.where(b == 0, b.dtype.type(0), cut).astype(to.numpy)
-
-
-def _shifted(to: DType, a: _Numbers, by: _Numbers, left: bool) -> _Numbers:
-    width = to.bytes * 8
-    outside = (by < 0) | (by >= width)
-    safe = np.where(outside, 0, by).astype(to.numpy)
-    beyond = np.zeros_like(a) if left else np.where(a < 0, -1, 0).astype(to.numpy)
-    return np.where(outside, beyond, np.left_shift(a, safe) if left else np.right_shift(a, safe)).astype(to.numpy)
-
-
-def _root(to: DType, x: _Numbers) -> _Numbers:
-    """The square root; of an integer cut to one, from the root of float64, which is off by one at most."""
-    if to.numpy.kind == "f":
-        return np.asarray(np.sqrt(x))
-    wide = x.astype(np.uint64)
-    most = np.uint64(0xFFFFFFFF)
-    root = np.minimum(np.sqrt(wide.astype(np.float64)).astype(np.uint64), most)
-    root = np.where(root * root > wide, root - np.uint64(1), root)
-    above = root + np.uint64(1)
-    root = np.where((root < most) & (above * above <= wide), above, root)
-    return root.astype(to.numpy)
-
-
-def _width(to: DType, x: _Numbers) -> _Numbers:
-    bits = np.arange(to.bytes * 8, dtype=np.uint64)
-    return np.asarray((np.right_shift(x.astype(np.uint64)[..., None], bits) != 0).sum(-1).astype(to.numpy))
-
-
-_NUMPY: dict[str, Callable[..., Any]] = {
-    "abs": lambda to, a: np.abs(a),
-    "neg": lambda to, a: np.negative(a),
-    "not": lambda to, a: np.logical_not(a) if to is DType.BOOL else np.invert(a),
-    "sqrt": _root,
-    "width": _width,
-    "bits": lambda to, a: np.ascontiguousarray(a).view(to.numpy).reshape(a.shape),
-    "cast": _cast,
-    "add": lambda to, a, b: np.add(a, b),
-    "sub": lambda to, a, b: np.subtract(a, b),
-    "mul": lambda to, a, b: np.multiply(a, b),
-    "div": _divided,
-    "and": lambda to, a, b: np.bitwise_and(a, b),
-    "or": lambda to, a, b: np.bitwise_or(a, b),
-    "xor": lambda to, a, b: np.bitwise_xor(a, b),
-    "left": lambda to, a, b: _shifted(to, a, b, left=True),
-    "right": lambda to, a, b: _shifted(to, a, b, left=False),
-    "less": lambda to, a, b: np.less(a, b),
-    "equal": lambda to, a, b: np.equal(a, b),
-    "select": lambda to, chosen, a, b: np.where(chosen, a, b),
-}
+    return np.asarray(NUMPY[step.name](step.dtype, *of))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -290,6 +214,15 @@ _TYPES: Mapping[str, Callable[[Step, list[DType]], bool]] = {
 """By step whose types need not all be the same: whether they agree."""
 
 
+def _of_two(name: str, turned: bool = False) -> Callable[[Term, Term | float | int], Term]:
+    """The operator that adds a step of this name; `turned`: the other operand, which is a number then, is the first."""
+
+    def operator(self: Term, other: Term | float | int) -> Term:
+        return self._of(other)._two(name, self) if turned else self._two(name, other)
+
+    return operator
+
+
 class Term:
     """A value of a formula that is being written: Python's operators add steps; equal steps are one value.
 
@@ -317,29 +250,12 @@ class Term:
     def _one(self, name: str, dtype: DType | None = None) -> Term:
         return self._add(Step(name, dtype or self.dtype, (self.number,)))
 
-    def __add__(self, other: Term | float | int) -> Term:
-        return self._two("add", other)
-
-    def __radd__(self, other: float | int) -> Term:
-        return self.constant(other)._two("add", self)
-
-    def __sub__(self, other: Term | float | int) -> Term:
-        return self._two("sub", other)
-
-    def __rsub__(self, other: float | int) -> Term:
-        return self.constant(other)._two("sub", self)
-
-    def __mul__(self, other: Term | float | int) -> Term:
-        return self._two("mul", other)
-
-    def __rmul__(self, other: float | int) -> Term:
-        return self.constant(other)._two("mul", self)
-
-    def __truediv__(self, other: Term | float | int) -> Term:
-        return self._two("div", other)
-
-    def __rtruediv__(self, other: float | int) -> Term:
-        return self.constant(other)._two("div", self)
+    __add__, __radd__ = _of_two("add"), _of_two("add", turned=True)
+    __sub__, __rsub__ = _of_two("sub"), _of_two("sub", turned=True)
+    __mul__, __rmul__ = _of_two("mul"), _of_two("mul", turned=True)
+    __truediv__, __rtruediv__ = _of_two("div"), _of_two("div", turned=True)
+    __and__, __or__, __xor__ = _of_two("and"), _of_two("or"), _of_two("xor")
+    __lshift__, __rshift__ = _of_two("left"), _of_two("right")
 
     def __neg__(self) -> Term:
         return self._one("neg")
@@ -349,21 +265,6 @@ class Term:
 
     def __invert__(self) -> Term:
         return self._one("not")
-
-    def __and__(self, other: Term | int) -> Term:
-        return self._two("and", other)
-
-    def __or__(self, other: Term | int) -> Term:
-        return self._two("or", other)
-
-    def __xor__(self, other: Term | int) -> Term:
-        return self._two("xor", other)
-
-    def __lshift__(self, other: Term | int) -> Term:
-        return self._two("left", other)
-
-    def __rshift__(self, other: Term | int) -> Term:
-        return self._two("right", other)
 
     def __lt__(self, other: Term | float | int) -> Term:
         return self._two("less", other, DType.BOOL)

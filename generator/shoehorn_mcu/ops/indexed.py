@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,13 +39,12 @@ class Gather(Op):
     y[i, c] = x[indices[i, c], c], or x[indices[i, 0], c]; leading dimensions of the indices may be 1.
     """
 
+    no_overflow: ClassVar[bool] = True
+
     def check(self, node: Node) -> None:
         x, indices = node.inputs
         laws.same_quant(self, x, node.output)
         laws.dtype(self, indices, "indices", *INDICES)
-
-    def overflow(self, node: Node) -> str | None:
-        return None
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 2)

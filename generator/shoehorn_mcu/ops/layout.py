@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, Channels, Node, Op, OpFault, Range, Signature, TensorType, Tie
+from shoehorn_mcu.ir import Array, Bools, Channels, Node, Op, OpFault, Range, Signature, Tensor, TensorType, Tie
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
-from shoehorn_mcu.ops.rules import as_4d, refuse, want
+from shoehorn_mcu.ops.rules import ByPixels, as_4d, refuse, want
 
 __all__ = ["Concat", "Pad", "PickChannels", "Reshape", "Sharer", "Slice", "Transpose"]
 
@@ -21,14 +21,13 @@ __all__ = ["Concat", "Pad", "PickChannels", "Reshape", "Sharer", "Slice", "Trans
 class Mover(Op):
     """Moves elements of any type unchanged, so all tensors share one type and quantisation."""
 
+    no_overflow: ClassVar[bool] = True
+
     def check(self, node: Node) -> None:
         for operand in node.inputs:
             laws.same_quant(self, operand, node.output)
             if not self.view:
                 laws.rank_4(self, operand)
-
-    def overflow(self, node: Node) -> str | None:
-        return None
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         return monotone(node, operands)
@@ -275,8 +274,16 @@ class Transpose(Mover):
         return np.ascontiguousarray(arrays[0].transpose(self.perm))
 
 
+def in_order(name: str, x: Tensor, output: str, perm: Sequence[int]) -> Reshape | Transpose:
+    """The op of this name that writes x in another order of dimensions: a view where no elements move."""
+    long = [place for place in perm if x.type.shape[place] > 1]
+    if long == sorted(long):
+        return Reshape(name=name, inputs=(x.name,), output=output, shape=tuple(x.type.shape[place] for place in perm))
+    return Transpose(name=name, inputs=(x.name,), output=output, perm=tuple(perm))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PickChannels(Mover):
+class PickChannels(ByPixels, Mover):
     """Channel c of each pixel is channel picked[c] of the input: a channel shuffle, or channels in another order.
 
     Model files never hold this op; the pass fuse-shuffle makes it (ShuffleNet, section 3.1).
@@ -290,12 +297,6 @@ class PickChannels(Mover):
         if not self.picked or not all(0 <= c < channels <= MOST_PICKED for c in self.picked):
             raise refuse(self, f"picks channels {self.picked[:8]} ... of x {inputs[0]}")
         return (*inputs[0].shape[:-1], len(self.picked))
-
-    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        return ((y,),)
-
-    def pixelwise(self, sig: Signature) -> bool:
-        return True
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return np.ascontiguousarray(arrays[0][..., list(self.picked)])

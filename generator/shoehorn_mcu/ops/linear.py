@@ -39,19 +39,12 @@ BIAS_TOLERANCE = 0.02  # tolerance of a bias's scale against x scale * weight sc
 def conv_scales(sig: Signature) -> Scales:
     """Multipliers and shifts per output channel, x scale * weight scale / y scale in double precision.
 
-    For Conv2d, DepthwiseConv2d and TransposeConv2d (TFLite's PopulateConvolutionQuantizationParams);
-    a per-tensor weight scale is repeated. Both arrays have one element per output channel.
+    A per-tensor weight scale is repeated. Both arrays have one element per output channel. TFLite scales convolutions
+    so in PopulateConvolutionQuantizationParams. Published sources of FULLY_CONNECTED multiply x scale and weight scale
+    in single precision where there is one weight scale. The tflite_micro package does not: sums next to a half
+    (tests/test_ops_oracle.py) tell the two apart.
     """
     return quantize_multipliers(_products(sig) / sig.output.quantised.scale)
-
-
-def dense_scales(sig: Signature) -> Scales:
-    """Multipliers and shifts per output of Dense: the same arithmetic as `conv_scales`.
-
-    Published sources of FULLY_CONNECTED multiply x scale and weight scale in single precision where there is one
-    weight scale. The tflite_micro package does not: sums next to a half (tests/test_ops_oracle.py) tell the two apart.
-    """
-    return conv_scales(sig)
 
 
 def scaled_sums(sums: Ints, bias: DType, scales: Scales) -> Ints:

@@ -45,6 +45,7 @@ class Formulaic(Op):
     Quantised tensors are taken as `stored`, which importers that write formulas of stored values have to say.
     """
 
+    no_overflow: ClassVar[bool] = True  # integers wrap around
     formula: str
     stored: bool = False
 
@@ -52,9 +53,6 @@ class Formulaic(Op):
     def parsed(self) -> Formula:
         """The formula itself."""
         return parse(self.formula)
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # integers wrap around
 
     def _check(self, tensors: Sequence[tuple[str, DType]], node: Node) -> None:
         """Raises OpFault unless the inputs, then the output, have these roles and element types."""

@@ -31,6 +31,7 @@ class Partial(Window):
     constant part (bias - x_zero * sum of all weights of all chunks) is added once, at the start.
     """
 
+    no_overflow: ClassVar[bool] = True  # schedule/split.py makes them only where no sum can leave int32 in any order
     start_place: ClassVar[int] = 2  # of the operand that the sums begin with
     goes_on: ClassVar[bool] = False  # whether that operand is the sums so far, not a constant
 
@@ -39,9 +40,6 @@ class Partial(Window):
         laws.dtype(self, node.output, "output", DType.INT32)
         for tensor in node.inputs[len(node.row_inputs) :]:
             laws.constant(self, tensor, "weights or start")
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # schedule/split.py makes these ops only where no sum can leave int32 in any order
 
     def _sum_shape(self, x: TensorType, weights: TensorType) -> tuple[int, ...]:
         want_rank(self, "weights", weights.shape, 4)
@@ -117,6 +115,7 @@ class Rescale(Clamped):
     sums are [N, H, W, O], of which every `window`-th row is read, y [N, H / window, W, O].
     """
 
+    no_overflow: ClassVar[bool] = True  # schedule/split.py: the factors and sums are those of an op that was proven
     window: int = 1
     row_inputs: ClassVar[int | None] = 1
 
@@ -125,9 +124,6 @@ class Rescale(Clamped):
         laws.quantised(self, node.output, "output")
         for tensor in node.inputs[1:]:
             laws.constant(self, tensor, "multipliers or shifts")
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # schedule/split.py: the factors and sums are those of an op that was proven
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)

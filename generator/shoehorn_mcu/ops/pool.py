@@ -15,10 +15,10 @@ from shoehorn_mcu.ops import fixed_point, laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
 from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Clamped
-from shoehorn_mcu.ops.conv import Padding
+from shoehorn_mcu.ops.conv import Padding, positions, taps
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, quantize_multiplier, rescale
 from shoehorn_mcu.ops.real import Reals
-from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_rank, window_count, window_rows
+from shoehorn_mcu.ops.rules import ByPixels, as_4d, refuse, want, want_rank, window_rows
 
 T = TypeVar("T", Ints, Reals)
 
@@ -109,25 +109,15 @@ class Pool2d(Clamped):
         want(self, inputs, 1)
         (x,) = inputs
         want_rank(self, "x", x.shape, 4)
-        n, height, width, c = x.shape
-        pad, (kh, kw) = self.padding, self.kernel
-        h = window_count(height, pad.top, pad.bottom, kh, self.stride[0])
-        w = window_count(width, pad.left, pad.right, kw, self.stride[1])
-        if h < 1 or w < 1:
-            raise refuse(self, f"a kernel of {kh}x{kw} does not fit into {height}x{width}")
-        return n, h, w, c
+        n, _, _, c = x.shape
+        return n, *positions(self, x, self.kernel, self.stride, self.padding), c
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return window_rows(y, sig, self.padding.top, self.kernel[0], self.stride[0])
 
     def _taps(self, x: T, outside: float, sig: Signature) -> list[T]:
         """For each position of the kernel, the element that each output reads there; `outside` in the padding."""
-        pad, (down, across) = self.padding, self.stride
-        padded = np.pad(x, ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0)), constant_values=outside)
-        _, h, w, _ = sig.output.nhwc
-        return [
-            padded[:, ky::down, kx::across][:, :h, :w] for ky in range(self.kernel[0]) for kx in range(self.kernel[1])
-        ]
+        return [below for _, _, below in taps(x, sig.output, self.kernel, self.stride, self.padding, outside)]
 
     def _clamped(self, y: Ints, sig: Signature) -> Array:
         return np.clip(y, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)
@@ -164,8 +154,7 @@ class AveragePool2d(Pool2d):
 class MaxPool2d(Pool2d):
     """Largest element of the window."""
 
-    def overflow(self, node: Node) -> str | None:
-        return None
+    no_overflow: ClassVar[bool] = True
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         if sig.output.dtype in real.STORED:
@@ -254,7 +243,7 @@ class Mean(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Softmax(Op):
+class Softmax(ByPixels):
     """exp(beta * x) over its sum along the last axis; float32, or int8 with scale 1/256 and zero point -128."""
 
     beta: float
@@ -281,12 +270,6 @@ class Softmax(Op):
         if not inputs[0].shape:
             raise refuse(self, "its input is a scalar")
         return inputs[0].shape
-
-    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        return ((y,),)
-
-    def pixelwise(self, sig: Signature) -> bool:
-        return True
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         if sig.output.dtype is DType.FLOAT32:

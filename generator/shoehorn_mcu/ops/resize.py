@@ -54,6 +54,7 @@ def bilinear_taps(op: Resize, input_size: int, output_size: int) -> BilinearTaps
 class Resize(Op):
     """To `size` = (height, width)."""
 
+    no_overflow: ClassVar[bool] = True  # weights of two neighbours add up to 1024 * 1024, so sums are below 2^28
     spaced: ClassVar[bool] = True
 
     size: tuple[int, int]
@@ -64,9 +65,6 @@ class Resize(Op):
         laws.same_quant(self, node.x, node.output)
         if self.align_corners and self.half_pixel_centers:
             raise OpFault(self, "both align_corners and half_pixel_centers")
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # weights of two neighbours add up to 1024 * 1024, so sums are below 2^28
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         """The range of the values that are read."""

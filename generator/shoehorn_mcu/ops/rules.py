@@ -24,6 +24,16 @@ def want_rank(op: Op, what: str, shape: tuple[int, ...], rank: int) -> None:
         raise refuse(op, f"{what} has shape {shape}, {rank} dimensions are needed")
 
 
+class ByPixels(Op):
+    """An op of one row input whose output pixel i is made of that input's pixel i alone."""
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return ((y,),)
+
+    def pixelwise(self, sig: Signature) -> bool:
+        return True
+
+
 def window_count(size: int, before: int, after: int, kernel: int, stride: int, dilation: int = 1) -> int:
     """How many windows fit into one padded dimension; 0 or less where none does."""
     return (size + before + after - (kernel - 1) * dilation - 1) // stride + 1

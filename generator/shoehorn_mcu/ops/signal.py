@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -109,14 +110,12 @@ class Rfft(Op):
     signal/src/rfft_int16.cc calls: length / 2 complex points, decimated in time by 4, every stage rounded to int16.
     """
 
+    no_overflow: ClassVar[bool] = True  # int16 wraps around, as kissfft's does
     length: int
 
     def check(self, node: Node) -> None:
         for role, tensor in (("input", node.x), ("output", node.output)):
             laws.dtype(self, tensor, role, DType.INT16)
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # int16 wraps around, as kissfft's does
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
@@ -156,6 +155,8 @@ class FilterBank(Op):
     Source: TFLite Micro, signal/src/filter_bank.cc, FilterbankAccumulateChannels.
     """
 
+    no_overflow: ClassVar[bool] = True  # uint64 wraps around
+
     row_inputs = 1
 
     def check(self, node: Node) -> None:
@@ -171,9 +172,6 @@ class FilterBank(Op):
         for firsts, size, what in ((starts, x.type.elements, "bins"), (places, weights.size, "weights")):
             if min(firsts.min(), widths.min()) < 0 or (firsts + widths).max() > size:
                 raise OpFault(self, f"a band is beyond the {size} {what}")
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # uint64 wraps around
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 6)

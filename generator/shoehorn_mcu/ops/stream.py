@@ -42,13 +42,11 @@ class Slide(Mover):
 class Relabel(Op):
     """The same stored values with another quantisation, or with one at all; a view."""
 
+    no_overflow: ClassVar[bool] = True
     view: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:
         laws.dtype(self, node.output, "output", node.x.type.dtype)
-
-    def overflow(self, node: Node) -> str | None:
-        return None
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         return Range.of_type(node.output.type)

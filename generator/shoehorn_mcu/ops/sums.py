@@ -127,12 +127,11 @@ class SumPool(_Windows):
 class RunningMax(_Windows, Clamped):
     """The largest elements of x's windows, int8, clamped; x and y share one quantisation."""
 
+    no_overflow: ClassVar[bool] = True
+
     def check(self, node: Node) -> None:
         laws.quantised(self, node.x, "input")
         laws.same_quant(self, node.x, node.output)
-
-    def overflow(self, node: Node) -> str | None:
-        return None
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (high, wide), (_, lines, across, _) = self.kernel, sig.output.shape
@@ -222,6 +221,7 @@ class Average(Clamped):
     may have a bias (W * C), float32, that is added then: the end of a dense layer.
     """
 
+    no_overflow: ClassVar[bool] = True  # sums of at most count elements, and half of count, as SumPool proves
     row_inputs: ClassVar[int | None] = 1
 
     window: int
@@ -236,9 +236,6 @@ class Average(Clamped):
             laws.quantised(self, node.output, "output")
         if self.count < 1:
             raise OpFault(self, f"it divides by {self.count}")
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # sums of at most count elements, and half of count, as SumPool proves
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         if len(inputs) != 2:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,7 @@ Singles = NDArray[np.float32]
 class FloatTable(Unary):
     """A real function of dequantised values. Infinity saturates; NaN gives the lowest value."""
 
-    def overflow(self, node: Node) -> str | None:
-        return None  # floating point, saturated before it becomes an integer
+    no_overflow: ClassVar[bool] = True  # floating point, saturated before it becomes an integer
 
     def real(self, x: Singles) -> Singles:
         """The function, in single precision."""

@@ -26,7 +26,7 @@ from shoehorn_mcu.ops import fixed_point, laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled
 from shoehorn_mcu.ops.channels import channel_by_channel
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, input_radius, quantize_multiplier, rescale
-from shoehorn_mcu.ops.rules import want
+from shoehorn_mcu.ops.rules import ByPixels, want
 
 __all__ = [
     "Dequantize",
@@ -43,13 +43,8 @@ __all__ = [
 ]
 
 
-def dtype_bounds(dtype: DType) -> tuple[int, int]:
-    """Smallest and largest value of an integer element type."""
-    return dtype.limits
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Elementwise(Op):
+class _Elementwise(ByPixels):
     """One input, an output of the same shape, row for row."""
 
     any_shape: ClassVar[bool] = True
@@ -61,12 +56,6 @@ class _Elementwise(Op):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         return inputs[0].shape
-
-    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        return ((y,),)
-
-    def pixelwise(self, sig: Signature) -> bool:
-        return True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,9 +87,9 @@ class Unary(_Elementwise):
 
         For int8 input the entry of x is table[x + 128], for uint8 input table[x].
         """
-        low, high = dtype_bounds(sig.inputs[0].dtype)
+        low, high = sig.inputs[0].dtype.limits
         y = self._map(np.arange(low, high + 1, dtype=np.int64), sig)
-        return np.clip(y, *dtype_bounds(sig.output.dtype)).astype(sig.output.dtype.numpy)
+        return np.clip(y, *sig.output.dtype.limits).astype(sig.output.dtype.numpy)
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         """The stored results before saturation, for stored inputs."""
@@ -108,7 +97,7 @@ class Unary(_Elementwise):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
-        low, _ = dtype_bounds(sig.inputs[0].dtype)
+        low, _ = sig.inputs[0].dtype.limits
         result: Array = self.table(sig)[x.astype(np.int64) - low]
         return result
 
@@ -141,12 +130,11 @@ def _saturated_outside(y: Ints, centred: Ints, radius: int) -> Ints:
 class Logistic(Unary):
     """1 / (1 + exp(-x)), int8 with scale 1/256 and zero point -128."""
 
+    no_overflow: ClassVar[bool] = True  # inputs beyond the radius of Q4.27 are saturated first
+
     def check(self, node: Node) -> None:
         super().check(node)
         laws.fixed_output(self, node, LOGISTIC_QUANT)
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # inputs beyond the radius of Q4.27 are saturated first
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         centred, x, radius = _input_q4(stored, sig)
@@ -157,12 +145,11 @@ class Logistic(Unary):
 class Tanh(Unary):
     """tanh(x), int8 with scale 1/128 and zero point 0."""
 
+    no_overflow: ClassVar[bool] = True  # as Logistic
+
     def check(self, node: Node) -> None:
         super().check(node)
         laws.fixed_output(self, node, TANH_QUANT)
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # as Logistic
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         centred, x, radius = _input_q4(stored, sig)
@@ -177,8 +164,7 @@ class HardSwish(Unary):
     show single precision, which gives other bytes where the 16-bit multiplier is next to a half.
     """
 
-    def overflow(self, node: Node) -> str | None:
-        return None  # 16-bit arithmetic that saturates
+    no_overflow: ClassVar[bool] = True  # 16-bit arithmetic that saturates
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         x_quant, y_quant = sig.inputs[0].quantised, sig.output.quantised
@@ -208,17 +194,15 @@ class Table(Unary):
     Files of TensorFlow Lite never hold this op; the ONNX importer and the pass fuse-tables make it.
     """
 
+    no_overflow: ClassVar[bool] = True  # nothing is computed
     values: tuple[int, ...]
 
     def check(self, node: Node) -> None:
         for tensor, role in ((node.x, "input"), (node.output, "output")):
             laws.dtype(self, tensor, role, *laws.EIGHT_BITS)
-        low, high = dtype_bounds(node.output.type.dtype)
+        low, high = node.output.type.dtype.limits
         if len(self.values) != 256 or not all(low <= value <= high for value in self.values):
             raise OpFault(self, f"its table has {len(self.values)} values, 256 from {low} to {high} are needed")
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # nothing is computed
 
     def table(self, sig: Signature) -> Array:
         return np.array(self.values, sig.output.dtype.numpy)
@@ -240,8 +224,7 @@ class Relu6(Unary):
     the bounds in the input's quantisation.
     """
 
-    def overflow(self, node: Node) -> str | None:
-        return None  # stored values are compared
+    no_overflow: ClassVar[bool] = True  # stored values are compared
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         quant = sig.inputs[0].quantised
@@ -296,19 +279,18 @@ class Quantize(_Elementwise):
     quotients beyond int32 and for NaN (it has given 127 for -1e12); only there do the two differ.
     """
 
+    no_overflow: ClassVar[bool] = True  # saturates in floating point
+
     def check(self, node: Node) -> None:
         laws.dtype(self, node.x, "input", DType.FLOAT32)
         if node.output.type.dtype is not DType.FLOAT16:
             laws.quantised(self, node.output, "output", *laws.EIGHT_BITS)
 
-    def overflow(self, node: Node) -> str | None:
-        return None  # saturates in floating point
-
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
         if sig.output.dtype is DType.FLOAT16:
             return real.stored(x, DType.FLOAT16)
-        quant, (low, high) = sig.output.quantised, dtype_bounds(sig.output.dtype)
+        quant, (low, high) = sig.output.quantised, sig.output.dtype.limits
         with np.errstate(over="ignore"):
             quotient = x.astype(np.float32) / np.float32(quant.scale)
         moved = np.nan_to_num(round_away(quotient), nan=-np.inf) + quant.zero_point
@@ -319,13 +301,12 @@ class Quantize(_Elementwise):
 class Dequantize(_Elementwise):
     """int8 or uint8 to float32: scale * (x - zero point) in single precision; or float16, whose values stay."""
 
+    no_overflow: ClassVar[bool] = True  # float32
+
     def check(self, node: Node) -> None:
         if node.x.type.dtype is not DType.FLOAT16:
             laws.quantised(self, node.x, "input", *laws.EIGHT_BITS)
         laws.dtype(self, node.output, "output", DType.FLOAT32)
-
-    def overflow(self, node: Node) -> str | None:
-        return None  # float32
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, is_a
-from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import Draft, only_reader, readers
 from shoehorn_mcu.ops import Clamped, Conv2d, Dense, DepthwiseConv2d, Map, Padding, RealClamp, Reshape
 from shoehorn_mcu.ops.clamp import Bounds
 
@@ -36,7 +36,7 @@ def fold_affine(graph: Graph) -> Graph:
     exact; products of constants are rounded to float32 once, so results differ from the unfolded ones as two roundings
     of one sum do. The source is Jacob et al. (2018), Quantization and Training of Neural Networks, section 3.2.
     """
-    readers_of, tensors = readers(graph), dict(graph.tensors)
+    readers_of, draft = readers(graph), Draft(graph)
     ops: list[Op | None] = list(graph.ops)
     place = {op.output: i for i, op in enumerate(graph.ops)}  # of the op that writes a tensor, folded ones too
     for node in graph.nodes():
@@ -49,20 +49,19 @@ def fold_affine(graph: Graph) -> Graph:
             continue
         before = ops[place[source]]
         assert before is not None  # it writes what these ops read
-        read = tuple(tensors[n] for n in before.inputs)
-        folded = _folded(Node(before, read, tensors[source]), affine, output, tensors)
+        read = tuple(draft.tensors[n] for n in before.inputs)
+        folded = _folded(Node(before, read, draft.tensors[source]), affine, output, draft)
         if folded is not None:
             for op in inside:
                 ops[place[op.output]] = None
             ops[place[source]] = folded
             place[output] = place[source]
-    made = with_ops(replace(graph, tensors=tensors), (op for op in ops if op is not None))
-    return _folded_ahead(made)
+    return _folded_ahead(draft.with_ops(op for op in ops if op is not None))
 
 
 def _folded_ahead(graph: Graph) -> Graph:
     """The graph with factors and addends moved into the linear ops that alone read what they give."""
-    readers_of, tensors = readers(graph), dict(graph.tensors)
+    readers_of, draft = readers(graph), Draft(graph)
     affine: dict[str, tuple[Node, tuple[Op, ...], _Affine]] = {}  # by what the ops give
     for node in graph.nodes():
         if (found := _ahead(node)) is not None:
@@ -74,7 +73,7 @@ def _folded_ahead(graph: Graph) -> Graph:
         if source not in affine or only_reader(graph, readers_of, source) is not node.op:
             continue
         first, inside, found = affine[source]
-        after = _folded_behind(Node(ops[node.output.name], node.inputs, node.output), found, tensors)
+        after = _folded_behind(Node(ops[node.output.name], node.inputs, node.output), found, draft)
         if after is None:
             continue
         if first.x.type.dtype is DType.FLOAT32:
@@ -85,7 +84,7 @@ def _folded_ahead(graph: Graph) -> Graph:
             assert isinstance(first.op, Map)
             ops[source] = replace(first.op, inputs=first.op.inputs[:1], formula=_REAL_OF_PIXELS)
         ops[node.output.name] = after
-    return with_ops(replace(graph, tensors=tensors), ops.values())
+    return draft.with_ops(ops.values())
 
 
 def _with_views(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], op: Op) -> tuple[Op, ...]:
@@ -141,8 +140,8 @@ _OF_MAPS: dict[str, Callable[[Floats], _Affine]] = {
 """Formulas of a tensor and a constant."""
 
 
-def _folded(before: Node, affine: _Affine, output: str, tensors: dict[str, Tensor]) -> Op | None:
-    """The op that computes both, whose new constants go into `tensors`; None where the one before cannot take it."""
+def _folded(before: Node, affine: _Affine, output: str, draft: Draft) -> Op | None:
+    """The op that computes both, whose new constants go into the draft; None where the one before cannot take it."""
     producer, (factor, addend, clamp) = before.op, affine
     if not isinstance(producer, Clamped) or before.output.type.dtype is not DType.FLOAT32:
         return None
@@ -156,7 +155,7 @@ def _folded(before: Node, affine: _Affine, output: str, tensors: dict[str, Tenso
     data = [(weights * along).astype(np.float32), (bias * factor + addend).astype(np.float32)]
     if not all(np.isfinite(array).all() for array in data):
         return None
-    return replace(_with_constants(producer, before, data, tensors), output=output, clamp=clamp)
+    return replace(_with_constants(producer, before, data, draft), output=output, clamp=clamp)
 
 
 _NORMALISED = "uint8 float32 float32 : cast float32 0 ; sub float32 3 1 ; div float32 4 2"
@@ -177,7 +176,7 @@ def _ahead(node: Node) -> _Affine | None:
     return _Affine(1 / both[1], -both[0] / both[1], RealClamp())
 
 
-def _folded_behind(after: Node, affine: _Affine, tensors: dict[str, Tensor]) -> Op | None:
+def _folded_behind(after: Node, affine: _Affine, draft: Draft) -> Op | None:
     """A linear op that takes its input before the factor and the addend; None where it cannot."""
     op, (factor, addend, _) = after.op, affine
     if not isinstance(op, Linear) or after.x.type.dtype is not DType.FLOAT32:
@@ -200,15 +199,12 @@ def _folded_behind(after: Node, affine: _Affine, tensors: dict[str, Tensor]) -> 
     data = [(weights * by).astype(np.float32), (bias + (weights * plus).sum(axis=sums)).astype(np.float32)]
     if not all(np.isfinite(array).all() for array in data):
         return None
-    return _with_constants(op, after, data, tensors)
+    return _with_constants(op, after, data, draft)
 
 
-def _with_constants(op: Linear, node: Node, data: Sequence[Array], tensors: dict[str, Tensor]) -> Linear:
-    """The linear op with other weights and another bias, which go into `tensors`."""
-    names = []
-    for old, array in zip(node.inputs[1:], data, strict=True):
-        names.append(free_name(tensors, old.name))
-        tensors[names[-1]] = Tensor(names[-1], old.type, array)
+def _with_constants(op: Linear, node: Node, data: Sequence[Array], draft: Draft) -> Linear:
+    """The linear op with other weights and another bias, which go into the draft."""
+    names = [draft.tensor(old.name, old.type, array) for old, array in zip(node.inputs[1:], data, strict=True)]
     return replace(op, inputs=(op.inputs[0], *names))
 
 

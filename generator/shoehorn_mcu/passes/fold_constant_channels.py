@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from shoehorn_mcu.ir import Bools, Graph, Node, Op, Tensor
-from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.passes.channel_needs import Reads, needs, reads
 from shoehorn_mcu.passes.channel_ranges import ranges
@@ -81,9 +81,7 @@ class _Cut:
         """The name of an op's new constant: the old name, unless other ops read the old constant too."""
         name = tensor.name
         if only_reader(self._graph, self._readers_of, name) is None:
-            name = f"{node.op.name}_{role}"
-            while name in self.tensors:
-                name += "_"
+            name = free_name(self.tensors, f"{node.op.name}_{role}")
         self.tensors[name] = replace(tensor, name=name)
         return name
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Graph, Node, Op, Tensor, is_a
-from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import Draft, only_reader, readers
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, PickChannels
 from shoehorn_mcu.passes.lift_transposes import by_element
 
@@ -42,18 +42,17 @@ def _written_so(graph: Graph, pick: PickChannels) -> Graph | None:
     chain = _chain(graph, pick)
     if not chain or len(pick.picked) > graph.tensors[pick.inputs[0]].type.shape[-1]:
         return None
-    tensors, made = dict(graph.tensors), dict[str, Op]()
+    draft, made = Draft(graph), dict[str, Op]()
     for op in chain:
         output = pick.output if op is chain[-1] else op.output
         kind = graph.tensors[op.output].type
-        tensors[output] = Tensor(output, replace(kind, shape=(*kind.shape[:-1], len(pick.picked))))
+        draft.tensors[output] = Tensor(output, replace(kind, shape=(*kind.shape[:-1], len(pick.picked))))
         if isinstance(op, Linear):
             axis = -1 if isinstance(op, DepthwiseConv2d) else 0
-            weights = _taken(tensors, op.inputs[1], axis, pick.picked)
-            op = replace(op, inputs=(op.inputs[0], weights, _taken(tensors, op.inputs[2], 0, pick.picked)))
+            weights = _taken(draft, op.inputs[1], axis, pick.picked)
+            op = replace(op, inputs=(op.inputs[0], weights, _taken(draft, op.inputs[2], 0, pick.picked)))
         made[op.output] = replace(op, output=output)
-    kept = (made.get(op.output, op) for op in graph.ops if op is not pick)
-    return with_ops(replace(graph, tensors=tensors), kept)
+    return draft.with_ops(made.get(op.output, op) for op in graph.ops if op is not pick)
 
 
 def _chain(graph: Graph, pick: PickChannels) -> list[Op]:
@@ -83,12 +82,11 @@ def _read_so(graph: Graph, pick: PickChannels) -> Graph | None:
         return None
     if not all(_has_no_groups(graph.node(op)) and pick.output not in op.inputs[1:] for op in behind):
         return None
-    tensors, made = dict(graph.tensors), dict[str, Op]()
+    draft, made = Draft(graph), dict[str, Op]()
     for op in behind:
-        name = _taken(tensors, op.inputs[1], -1, np.argsort(pick.picked).tolist())
+        name = _taken(draft, op.inputs[1], -1, np.argsort(pick.picked).tolist())
         made[op.output] = replace(op, inputs=(pick.inputs[0], name, *op.inputs[2:]))
-    kept = (made.get(op.output, op) for op in graph.ops if op is not pick)
-    return with_ops(replace(graph, tensors=tensors), kept)
+    return draft.with_ops(made.get(op.output, op) for op in graph.ops if op is not pick)
 
 
 def _behind_affine(graph: Graph, pick: PickChannels) -> tuple[Graph, PickChannels] | None:
@@ -105,13 +103,13 @@ def _behind_affine(graph: Graph, pick: PickChannels) -> tuple[Graph, PickChannel
     alone = only_reader(graph, readers_of, x.name) is pick and _is_by_channel(graph.node(after))
     if not one or not alone or after.stride != (1, 1) or after.padding != Padding():
         return None
-    tensors, order = dict(graph.tensors), np.argsort(pick.picked).tolist()
-    tensors[pick.output] = replace(graph.tensors[after.output], name=pick.output)
-    names = (_taken(tensors, name, -1, order) for name in after.inputs[1:])
+    draft, order = Draft(graph), np.argsort(pick.picked).tolist()
+    draft.tensors[pick.output] = replace(graph.tensors[after.output], name=pick.output)
+    names = (_taken(draft, name, -1, order) for name in after.inputs[1:])
     ahead = replace(after, inputs=(x.name, *names), output=pick.output)
     last = replace(pick, inputs=(pick.output,), output=after.output)
     kept = (ahead if op is pick else last if op is after else op for op in graph.ops)
-    return with_ops(replace(graph, tensors=tensors), kept), last
+    return draft.with_ops(kept), last
 
 
 def _has_no_groups(node: Node) -> bool:
@@ -128,9 +126,9 @@ def _is_by_channel(node: Node) -> bool:
     return isinstance(node.op, DepthwiseConv2d) and constant and alike
 
 
-def _taken(tensors: dict[str, Tensor], name: str, axis: int, places: Sequence[int]) -> str:
+def _taken(draft: Draft, name: str, axis: int, places: Sequence[int]) -> str:
     """The name of a new constant: these places of one, along an axis, with their scales."""
-    old = tensors[name]
+    old = draft.tensors[name]
     assert old.data is not None
     axis %= old.data.ndim
     data: Array = np.ascontiguousarray(np.take(old.data, places, axis=axis))
@@ -138,6 +136,4 @@ def _taken(tensors: dict[str, Tensor], name: str, axis: int, places: Sequence[in
     if quant is not None and quant.axis == axis:
         zeros = tuple(quant.zero_points[place] for place in places)
         quant = replace(quant, scales=tuple(quant.scales[place] for place in places), zero_points=zeros)
-    made = free_name(tensors, f"{name}_picked")
-    tensors[made] = Tensor(made, replace(old.type, shape=data.shape, quant=quant), data)
-    return made
+    return draft.tensor(f"{name}_picked", replace(old.type, shape=data.shape, quant=quant), data)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Graph, Op, Tensor
-from shoehorn_mcu.ir.edit import free_name, with_ops
+from shoehorn_mcu.ir import Graph, Op
+from shoehorn_mcu.ir.edit import Draft
 from shoehorn_mcu.ops import Dense, Reshape, Transpose
 from shoehorn_mcu.passes.drop_dead import drop_dead
 
@@ -24,7 +24,7 @@ def fold_transpose(graph: Graph) -> Graph:
     differently, as with fold-affine.
     """
     written = {op.output: op for op in graph.ops}
-    tensors, ops = dict(graph.tensors), list[Op]()
+    draft, ops = Draft(graph), list[Op]()
     for op in graph.ops:
         found = _source(graph, op, written) if isinstance(op, Dense) else None
         if found is None:
@@ -33,14 +33,14 @@ def fold_transpose(graph: Graph) -> Graph:
         source, order = found
         x, weights = graph.tensors[op.inputs[0]], graph.tensors[op.inputs[1]]
         assert weights.data is not None
-        flat, moved = free_name(tensors, f"{x.name}_in_order"), free_name(tensors, f"{weights.name}_in_order")
         data = np.empty_like(weights.data)
         data[:, order] = weights.data
-        tensors |= {flat: Tensor(flat, x.type), moved: Tensor(moved, weights.type, data)}
-        name = free_name((each.name for each in (*graph.ops, *ops)), f"{op.name}_in_order")
+        flat = draft.tensor(f"{x.name}_in_order", x.type)
+        moved = draft.tensor(f"{weights.name}_in_order", weights.type, data)
+        name = draft.op_name(f"{op.name}_in_order")
         ops.append(Reshape(name=name, inputs=(source,), output=flat, shape=x.type.shape))
         ops.append(replace(op, inputs=(flat, moved, *op.inputs[2:])))
-    return graph if len(ops) == len(graph.ops) else drop_dead(with_ops(replace(graph, tensors=tensors), ops))
+    return graph if len(ops) == len(graph.ops) else drop_dead(draft.with_ops(ops))
 
 
 def _source(graph: Graph, dense: Dense, written: Mapping[str, Op]) -> tuple[str, np.ndarray] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from shoehorn_mcu.ir import Graph, Node, Op, Tensor, is_a
-from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import Draft, only_reader, readers, with_ops
 from shoehorn_mcu.ops import Concat, InsertSlice
 from shoehorn_mcu.ops.insert import CHANNELS, COLUMNS, own_rows
 
@@ -29,14 +29,14 @@ def insert_slices(graph: Graph) -> Graph:
     found = [chain for node in joins if (chain := _chain(graph, node, place, readers_of)) is not None]
     if not found:
         return graph
-    tensors, names = dict(graph.tensors), {op.name for op in graph.ops}
+    joined = {chain.node.op.name for chain in found}
+    draft = Draft(replace(graph, ops=tuple(op for op in graph.ops if op.name not in joined)))
     ends: dict[str, _Writer] = {}
     for chain in found:
-        names.discard(chain.node.op.name)
-        writer = _Writer(chain, tensors, names)
+        writer = _Writer(chain, draft)
         ends |= {op.output: writer for op in (chain.node.op, *(link.op for link in chain.links if link.op is not None))}
     ops = [made for op in graph.ops for made in (ends[op.output].up_to(op) if op.output in ends else (op,))]
-    return with_ops(replace(graph, tensors=tensors), ops)
+    return draft.with_ops(ops)
 
 
 def with_copies(graph: Graph) -> Graph | None:
@@ -141,9 +141,9 @@ def _can_insert(op: Op, spaced: bool) -> bool:
 class _Writer:
     """Makes the ops of a chain, in their order."""
 
-    def __init__(self, chain: _Chain, tensors: dict[str, Tensor], names: set[str]) -> None:
-        """`tensors` and `names` (of ops) are those of the graph that is made, and get what is added."""
-        self._chain, self._tensors, self._names = chain, tensors, names
+    def __init__(self, chain: _Chain, draft: Draft) -> None:
+        """`draft` gets the tensors and the names of ops that are added."""
+        self._chain, self._draft = chain, draft
         self._made = 0
         self._onto: str | None = None
 
@@ -157,11 +157,8 @@ class _Writer:
     def _insert(self, link: _Link) -> Op:
         self._made += 1
         join, axis, output = self._chain.node.op, self._chain.axis, self._chain.node.output
-        if self._made < len(self._chain.links):
-            part = free_name(self._tensors, f"{output.name}_{self._made}")
-            self._tensors[part] = replace(output, name=part)
-        else:
-            part = output.name
+        last = self._made == len(self._chain.links)
+        part = output.name if last else self._draft.tensor(f"{output.name}_{self._made}", output.type)
         op = link.op or self._copy(link)
         rows = own_rows(op)
         onto = () if self._onto is None else (self._onto,)
@@ -179,7 +176,6 @@ class _Writer:
         )
 
     def _copy(self, link: _Link) -> Op:
-        name = free_name(self._names, self._chain.node.op.name)
-        self._names.add(name)
+        name = self._draft.op_name(self._chain.node.op.name)
         names = tuple(piece.name for piece in link.pieces)
         return Concat(name=name, inputs=names, output=f"{name}_part", axis=self._chain.axis)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from shoehorn_mcu.ir import Graph, Op
 from shoehorn_mcu.ir.edit import reading, with_ops
-from shoehorn_mcu.ops import Reshape, Transpose
+from shoehorn_mcu.ops import Transpose
+from shoehorn_mcu.ops.layout import in_order
 from shoehorn_mcu.passes.drop_dead import drop_dead
 
 
@@ -29,16 +30,13 @@ def merge_transposes(graph: Graph) -> Graph:
         if isinstance(op, Transpose):
             while (before := inner.get(op.inputs[0])) is not None:
                 op = replace(op, inputs=before.inputs, perm=tuple(before.perm[place] for place in op.perm))
-            shape = graph.tensors[op.inputs[0]].type.shape
-            if op.perm == tuple(range(len(shape))) and op.output not in graph.results:
+            if op.perm == tuple(range(len(op.perm))) and op.output not in graph.results:
                 source[op.output] = op.inputs[0]
                 continue
-            long = [place for place in op.perm if shape[place] > 1]
-            if long == sorted(long):
-                ops.append(
-                    Reshape(name=op.name, inputs=op.inputs, output=op.output, shape=graph.node(op).output.type.shape)
-                )
-                continue
-            inner[op.output] = op
-        ops.append(op)
+            moved = in_order(op.name, graph.tensors[op.inputs[0]], op.output, op.perm)
+            if isinstance(moved, Transpose):
+                inner[op.output] = moved
+            ops.append(moved)
+        else:
+            ops.append(op)
     return drop_dead(with_ops(graph, ops))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shoehorn_mcu.ir import Graph, Node, Op, Tensor, TensorType
-from shoehorn_mcu.ir.edit import free_name, with_ops
+from shoehorn_mcu.ir.edit import Draft, free_name
 from shoehorn_mcu.ops import Reshape
 
 
@@ -24,15 +24,15 @@ def row_per_pixel(graph: Graph) -> Graph:
     rewrite = _Rewrite(graph)
     for node in graph.nodes():
         rewrite.add(node)
-    return with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops)
+    return rewrite.with_ops(rewrite.ops)
 
 
-class _Rewrite:
-    """The graph so far: its tensors, its ops, and by name the tensors that have a row per pixel too."""
+class _Rewrite(Draft):
+    """The graph so far: its ops, and by name the tensors that have a row per pixel too."""
 
     def __init__(self, graph: Graph) -> None:
-        self.tensors, self.ops = dict(graph.tensors), list[Op]()
-        self._names = {op.name for op in graph.ops}
+        super().__init__(graph)
+        self.ops = list[Op]()
         self._rows: dict[str, str] = {}
         moved = _moved(graph)
         reads = {name for op in graph.ops if op.output not in moved for name in op.inputs}
@@ -60,17 +60,15 @@ class _Rewrite:
         if _pixels(tensor.type) == 1:
             return tensor.name
         if tensor.name not in self._rows:
-            name = self._rows[tensor.name] = free_name(self.tensors, f"{tensor.name}_rows")
             kind = _apart(tensor.type)
             data = None if tensor.data is None else tensor.data.reshape(kind.shape)
-            self.tensors[name] = Tensor(name, kind, data)
+            name = self._rows[tensor.name] = self.tensor(f"{tensor.name}_rows", kind, data)
             if data is None:
                 self._view(tensor.name, self.tensors[name])
         return self._rows[tensor.name]
 
     def _view(self, source: str, output: Tensor) -> None:
-        name = free_name(self._names, f"{output.name}_view")
-        self._names.add(name)
+        name = self.op_name(f"{output.name}_view")
         self.ops.append(Reshape(name=name, inputs=(source,), output=output.name, shape=output.type.shape))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shoehorn_mcu.ir import Graph, Node, Op, Tensor, is_a
-from shoehorn_mcu.ir.edit import free_name, readers, with_ops
+from shoehorn_mcu.ir import Graph, Node, Op, is_a
+from shoehorn_mcu.ir.edit import Draft, readers
 from shoehorn_mcu.ops import Conv2d, Slice
 
 
@@ -23,9 +23,9 @@ def with_samples(graph: Graph) -> Graph | None:
     found = {node.op for node in graph.nodes() if _skips_columns(node) and len(readers_of[node.x.name]) > 1}
     if not found:
         return None
-    tensors, names = dict(graph.tensors), {op.name for op in graph.ops}
-    ops = [made for op in graph.ops for made in (_sampled(graph.node(op), tensors, names) if op in found else (op,))]
-    return with_ops(replace(graph, tensors=tensors), ops)
+    draft = Draft(graph)
+    ops = [made for op in graph.ops for made in (_sampled(graph.node(op), draft) if op in found else (op,))]
+    return draft.with_ops(ops)
 
 
 def _skips_columns(node: Node) -> bool:
@@ -36,13 +36,11 @@ def _skips_columns(node: Node) -> bool:
     return channels < node.output.type.shape[3] and columns > 1 and not any((pad.top, pad.bottom, pad.left, pad.right))
 
 
-def _sampled(node: Node, tensors: dict[str, Tensor], names: set[str]) -> tuple[Op, Op]:
-    """The copy and the convolution; tensor and name of the copy go into `tensors` and `names`."""
+def _sampled(node: Node, draft: Draft) -> tuple[Op, Op]:
+    """The copy, whose tensor goes into the draft, and the convolution."""
     op, x = node.op, node.x
     assert isinstance(op, Conv2d)
     size = (*node.output.type.shape[:3], x.type.shape[3])
-    name, output = free_name(names, f"{op.name}_pixels"), free_name(tensors, f"{op.output}_pixels")
-    names.add(name)
-    tensors[output] = replace(x, name=output, type=replace(x.type, shape=size))
+    name, output = draft.op_name(f"{op.name}_pixels"), draft.tensor(f"{op.output}_pixels", replace(x.type, shape=size))
     copy = Slice(name=name, inputs=(x.name,), output=output, begin=(0,) * 4, size=size, step=(1, *op.stride, 1))
     return copy, replace(op, inputs=(output, *op.inputs[1:]), stride=(1, 1))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, Node, Op, OpFault, Tensor
-from shoehorn_mcu.ir.edit import free_name, reading, with_ops
+from shoehorn_mcu.ir.edit import Draft, free_name, reading
 from shoehorn_mcu.ir.orders import Order, reshaped
 from shoehorn_mcu.ops import (
     Concat,
@@ -23,6 +23,7 @@ from shoehorn_mcu.ops import (
     Transpose,
 )
 from shoehorn_mcu.ops.elementwise import Binary
+from shoehorn_mcu.ops.layout import in_order
 from shoehorn_mcu.passes.drop_dead import drop_dead
 
 MOST_DIMENSIONS = 4  # of a Transpose
@@ -43,7 +44,7 @@ def sink_transposes(graph: Graph) -> Graph:
         return graph
     tried = _Sinking(graph, found)
     gaining = {name for name in found if tried.gain(name) > 0}
-    return drop_dead(_Sinking(graph, gaining).graph()) if gaining else graph
+    return drop_dead((sunk := _Sinking(graph, gaining)).with_ops(sunk.ops)) if gaining else graph
 
 
 @dataclass(frozen=True)
@@ -60,35 +61,25 @@ class _Held:
         return tuple(self.order.index(dimension) for dimension in range(len(self.order)))
 
 
-@dataclass
-class _Sinking:
+class _Sinking(Draft):
     """The graph without these transposes, and the ones that are needed in their place."""
 
-    before: Graph
-    dropped: Collection[str]
-    tensors: dict[str, Tensor] = field(init=False)
-    ops: list[Op] = field(default_factory=list)
-    _held: dict[str, _Held] = field(default_factory=dict)
-    _same: dict[str, str] = field(default_factory=dict)  # by tensor that is not made: one that equals it
-    _made: set[str] = field(default_factory=set)  # tensors that are elsewhere, but in their own order too
-    _with: dict[str, str] = field(default_factory=dict)  # by root: another one that it meets
-    _gain: dict[str, int] = field(default_factory=dict)  # elements, by root
-
-    def __post_init__(self) -> None:
-        self.tensors = dict(self.before.tensors)
-        self._names = {op.name for op in self.before.ops}
-        for old in self.before.ops:
+    def __init__(self, graph: Graph, dropped: Collection[str]) -> None:
+        super().__init__(graph)
+        self.ops = list[Op]()
+        self._held: dict[str, _Held] = {}
+        self._same: dict[str, str] = {}  # by tensor that is not made: one that equals it
+        self._made: set[str] = set()  # tensors that are elsewhere, but in their own order too
+        self._with: dict[str, str] = {}  # by root: another one that it meets
+        self._gain: dict[str, int] = {}  # elements, by root
+        for old in graph.ops:
             op = reading(old, self._same)
-            if isinstance(op, Transpose) and op.output in self.dropped:
+            if isinstance(op, Transpose) and op.output in dropped:
                 self._drop(op)
             elif not any(name in self._held for name in op.inputs) or not self._moved(op):
                 for name in op.inputs:
                     self._make(name)
                 self.ops.append(op)
-
-    def graph(self) -> Graph:
-        """The graph that is made."""
-        return with_ops(replace(self.before, tensors=self.tensors), self.ops)
 
     def gain(self, root: str) -> int:
         """The elements that are transposed less in all, of the transposes that meet this one."""
@@ -125,16 +116,10 @@ class _Sinking:
         if held is None or name in self._made:
             return
         self._made.add(name)
-        shape = self.tensors[held.name].type.shape
-        long = [place for place in held.perm if shape[place] > 1]
-        op_name = free_name(self._names, f"{name}_transposed")
-        self._names.add(op_name)
-        if long == sorted(long):
-            kind = self.tensors[name].type
-            self.ops.append(Reshape(name=op_name, inputs=(held.name,), output=name, shape=kind.shape))
-        else:
+        op = in_order(self.op_name(f"{name}_transposed"), self.tensors[held.name], name, held.perm)
+        self.ops.append(op)
+        if isinstance(op, Transpose):
             self._count(held.root, -self._elements(name))
-            self.ops.append(Transpose(name=op_name, inputs=(held.name,), output=name, perm=held.perm))
 
     def _elements(self, name: str) -> int:
         return self.tensors[name].type.elements
@@ -202,8 +187,7 @@ class _Sinking:
             else:
                 wide = tensor.data.reshape((1,) * (len(order) - tensor.data.ndim) + tensor.data.shape)
                 data = np.ascontiguousarray(wide.transpose(order))
-                names.append(free_name(self.tensors, f"{name}_in_order"))
-                self.tensors[names[-1]] = Tensor(names[-1], replace(tensor.type, shape=data.shape), data)
+                names.append(self.tensor(f"{name}_in_order", replace(tensor.type, shape=data.shape), data))
         return replace(op, inputs=tuple(names)), order
 
 

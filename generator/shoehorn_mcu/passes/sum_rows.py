@@ -8,9 +8,9 @@ import numpy as np
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType
-from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import Draft, only_reader, readers
 from shoehorn_mcu.ops.arithmetic import LIMIT
-from shoehorn_mcu.ops.conv import Padding, dense_scales, folded_bias
+from shoehorn_mcu.ops.conv import Padding, folded_bias
 from shoehorn_mcu.ops.pool import mean_params
 from shoehorn_mcu.passes.drop_dead import drop_dead
 
@@ -37,29 +37,27 @@ def sum_rows(graph: Graph) -> Graph:
     rewrite = _Rewrite(graph)
     for node in graph.nodes():
         rewrite.add(node)
-    return drop_dead(with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops))
+    return drop_dead(rewrite.with_ops(rewrite.ops))
 
 
 def dense_by_rows(graph: Graph, name: str) -> Graph | None:
     """The same for one dense layer, however little its sums save; None where it cannot be computed so."""
-    rewrite = _Rewrite(graph, gain=0)
+    rewrite, before = _Rewrite(graph, gain=0), {op.name for op in graph.ops}
     for node in graph.nodes():
         if node.op.name == name:
             rewrite.add(node)
         else:
             rewrite.ops.append(node.op)
-    summed = any(isinstance(op, ops.SumDense) and op.name not in rewrite.before for op in rewrite.ops)
-    return drop_dead(with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops)) if summed else None
+    summed = any(isinstance(op, ops.SumDense) and op.name not in before for op in rewrite.ops)
+    return drop_dead(rewrite.with_ops(rewrite.ops)) if summed else None
 
 
-class _Rewrite:
+class _Rewrite(Draft):
     """The graph so far. `gain`: times the bytes of a row of sums, those of the rows that need not be held."""
 
     def __init__(self, graph: Graph, gain: int = LEAST_GAIN) -> None:
-        self.tensors, self.ops = dict(graph.tensors), list[Op]()
-        self._graph, self._readers_of = graph, readers(graph)
-        self.before, self._gain = frozenset(op.name for op in graph.ops), gain
-        self._names = set(self.before)
+        super().__init__(graph)
+        self.ops, self._readers_of, self._gain = list[Op](), readers(graph), gain
         self._views = {op.output: op for op in graph.ops if isinstance(op, ops.Reshape)}
 
     def add(self, node: Node) -> None:
@@ -78,7 +76,7 @@ class _Rewrite:
         pool = _pool_of(node, op)
         if pool is None or not self._is_alone(x.name, op):
             return False
-        sums = self._sums(replace(pool, name=self._name(f"{op.name}_sums"), inputs=(x.name,), output=""), node)
+        sums = self._sums(replace(pool, name=self.op_name(f"{op.name}_sums"), inputs=(x.name,), output=""), node)
         if sums is None:
             return False
         window, y = pool.kernel[0], node.output
@@ -99,17 +97,17 @@ class _Rewrite:
         x, y = node.x, node.output
         if x.type.dtype is not DType.INT8 or not _apart(node, op) or not self._is_alone(x.name, op):
             return False
-        (high, _), name = op.kernel, self._name(f"{op.name}_rows")
+        (high, _), name = op.kernel, self.op_name(f"{op.name}_rows")
         made = ops.RunningMax(
             name=name, inputs=(x.name,), output="", kernel=op.kernel, stride=op.stride, clamp=op.clamp
         )
         kind = replace(y.type, shape=made.infer((x.type,)))
         if not self._saves(x.type, high, kind):
             return False
-        most = self._tensor(f"{y.name}_rows", kind)
-        self.ops.append(replace(made, output=most.name))
+        most = self.tensor(f"{y.name}_rows", kind)
+        self.ops.append(replace(made, output=most))
         begin, step = (0, high - 1, 0, 0), (1, high, 1, 1)
-        last = ops.Slice(name=op.name, inputs=(most.name,), output=y.name, begin=begin, size=y.type.shape, step=step)
+        last = ops.Slice(name=op.name, inputs=(most,), output=y.name, begin=begin, size=y.type.shape, step=step)
         self.ops.append(last)
         return True
 
@@ -119,7 +117,7 @@ class _Rewrite:
 
     def _sums_dense(self, node: Node, op: ops.Dense) -> bool:
         view = self._views.get(op.inputs[0])
-        x = self._graph.tensors[view.inputs[0]] if view is not None else None
+        x = self.before.tensors[view.inputs[0]] if view is not None else None
         if view is None or x is None or x.data is not None or x.name in self._views:
             return False
         _, weights, bias = node.inputs
@@ -138,7 +136,7 @@ class _Rewrite:
             if reach.max() > LIMIT:
                 return False
         name = self._constant(f"{op.name}_start", start)
-        made = ops.SumDense(name=self._name(f"{op.name}_sums"), inputs=(x.name, weights.name, name), output="")
+        made = ops.SumDense(name=self.op_name(f"{op.name}_sums"), inputs=(x.name, weights.name, name), output="")
         sums = self._sums(made, node)
         if sums is None:
             return False
@@ -150,7 +148,7 @@ class _Rewrite:
                 ops.Average(name=op.name, inputs=inputs, output=output, window=window, count=1, clamp=op.clamp)
             )
         else:
-            self._rescale(op, sums, np.stack(dense_scales(node.sig), axis=1), output, window)
+            self._rescale(op, sums, np.stack(op.scales(node.sig), axis=1), output, window)
         self._shaped(output, y)
         return True
 
@@ -165,7 +163,7 @@ class _Rewrite:
             return None
         if isinstance(op, ops.SumPool) and not real and op.reach <= np.iinfo(np.int16).max:
             kind = replace(kind, dtype=DType.INT16)
-        made = self._tensor(f"{node.output.name}_sums", kind)
+        made = self.tensors[self.tensor(f"{node.output.name}_sums", kind)]
         whole = replace(op, output=made.name)
         if (not real and node.op.overflow(node) is not None) or whole.overflow(Node(whole, read, made)) is not None:
             return None
@@ -182,30 +180,20 @@ class _Rewrite:
 
     def _end(self, y: Tensor, shape: tuple[int, ...]) -> str:
         """The tensor that the last op writes: y itself where it has this shape."""
-        return y.name if shape == y.type.shape else self._tensor(f"{y.name}_4d", replace(y.type, shape=shape)).name
+        return y.name if shape == y.type.shape else self.tensor(f"{y.name}_4d", replace(y.type, shape=shape))
 
     def _shaped(self, source: str, output: Tensor) -> None:
         """A view of the result in the shape that its readers know."""
         if source != output.name:
-            name, shape = self._name(f"{output.name}_view"), output.type.shape
+            name, shape = self.op_name(f"{output.name}_view"), output.type.shape
             self.ops.append(ops.Reshape(name=name, inputs=(source,), output=output.name, shape=shape))
 
     def _is_alone(self, name: str, op: Op) -> bool:
-        reader = only_reader(self._graph, self._readers_of, name)
+        reader = only_reader(self.before, self._readers_of, name)
         return reader is not None and reader.name == op.name
 
-    def _name(self, name: str) -> str:
-        name = free_name(self._names, name)
-        self._names.add(name)
-        return name
-
-    def _tensor(self, name: str, kind: TensorType, data: Array | None = None) -> Tensor:
-        name = free_name(self.tensors, name)
-        self.tensors[name] = Tensor(name, kind, data)
-        return self.tensors[name]
-
     def _constant(self, name: str, data: Array) -> str:
-        return self._tensor(name, TensorType(data.shape, DType(data.dtype.name)), data).name
+        return self.tensor(name, TensorType(data.shape, DType(data.dtype.name)), data)
 
 
 def _pool_of(node: Node, op: ops.AveragePool2d | ops.Mean) -> ops.SumPool | None:

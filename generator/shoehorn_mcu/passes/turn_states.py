@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shoehorn_mcu.ir import Graph, Op, State
-from shoehorn_mcu.ir.edit import free_name, readers, with_ops
+from shoehorn_mcu.ir.edit import Draft, readers, with_ops
 from shoehorn_mcu.ops import Concat, Slice
 from shoehorn_mcu.ops.rules import as_4d
 
@@ -26,18 +26,17 @@ def turn_states(graph: Graph) -> Graph:
     turned = {state: op for state in graph.states if (op := _new_rows(graph, state, written, readers_of)) is not None}
     if not turned:
         return graph
-    tensors, old = dict(graph.tensors), {state.write for state in turned}
+    old = {state.write for state in turned}
     ops, states = [op for op in graph.ops if op.output not in old], []
+    draft = Draft(graph)
     for state in graph.states:
         if state in turned:
             op = turned[state]
-            new = free_name(tensors, f"{state.write}_new")
-            kind = tensors[state.write].type
-            tensors[new] = replace(tensors[state.write], name=new, type=replace(kind, shape=op.size))
+            new = draft.tensor(f"{state.write}_new", replace(graph.tensors[state.write].type, shape=op.size))
             ops.append(replace(op, output=new))
             state = replace(state, write=new)
         states.append(state)
-    return with_ops(replace(graph, tensors=tensors, states=tuple(states)), ops)
+    return with_ops(replace(graph, tensors=draft.tensors, states=tuple(states)), ops)
 
 
 def _new_rows(

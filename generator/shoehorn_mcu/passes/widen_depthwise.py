@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor, is_a
-from shoehorn_mcu.ir.edit import free_name, with_ops
+from shoehorn_mcu.ir import DType, Graph, Node, Op, is_a
+from shoehorn_mcu.ir.edit import Draft
 from shoehorn_mcu.ops import Conv2d, DepthwiseConv2d
 
 
@@ -19,21 +19,19 @@ def widen_depthwise(graph: Graph) -> Graph:
 
     Exact: each output is the same sum, with the same scale.
     """
-    tensors = dict(graph.tensors)
-    ops = [_widened(node, tensors) if is_a(node, DepthwiseConv2d) else node.op for node in graph.nodes()]
-    return with_ops(replace(graph, tensors=tensors), ops)
+    draft = Draft(graph)
+    return draft.with_ops(_widened(n, draft) if is_a(n, DepthwiseConv2d) else n.op for n in graph.nodes())
 
 
-def _widened(node: Node[DepthwiseConv2d], tensors: dict[str, Tensor]) -> Op:
-    """The convolution, whose weights go into `tensors`; the op itself where it is no such one."""
+def _widened(node: Node[DepthwiseConv2d], draft: Draft) -> Op:
+    """The convolution, whose weights go into the draft; the op itself where it is no such one."""
     op, weights = node.op, node.weights
     if node.x.type.shape[3] != 1 or node.output.type.dtype is not DType.INT8 or weights.data is None:
         return op
     data = np.ascontiguousarray(weights.data.transpose(3, 1, 2, 0))
     quant = weights.type.quantised
     along = quant if quant.axis is None else replace(quant, axis=Conv2d.channel_axis)
-    name = free_name(tensors, f"{op.name}_weights")
-    tensors[name] = replace(weights, name=name, type=replace(weights.type, shape=data.shape, quant=along), data=data)
+    name = draft.tensor(f"{op.name}_weights", replace(weights.type, shape=data.shape, quant=along), data)
     return Conv2d(
         name=op.name,
         inputs=(op.inputs[0], name, op.inputs[2]),

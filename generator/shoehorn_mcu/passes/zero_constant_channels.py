@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Graph, Node, Op, Range, Tensor, is_a
-from shoehorn_mcu.ir.edit import free_name, with_ops
+from shoehorn_mcu.ir import Graph, Node, Op, Range, is_a
+from shoehorn_mcu.ir.edit import Draft
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.passes.channel_ranges import ranges
@@ -23,16 +23,15 @@ def zero_constant_channels(graph: Graph) -> Graph:
     Exact: the output does not change. Sums of such a channel can no longer overflow, inputs that only it read are no
     longer needed, and `fold-constant-channels` drops it if its readers allow that.
     """
-    tensors = dict(graph.tensors)
-    found = ranges(graph)
-    ops = [_zeroed(node, found, tensors) for node in graph.nodes()]
+    draft, found = Draft(graph), ranges(graph)
+    ops = [_zeroed(node, found, draft) for node in graph.nodes()]
     if all(new is old for new, old in zip(ops, graph.ops, strict=True)):
         return graph
-    return with_ops(replace(graph, tensors=tensors), ops)
+    return draft.with_ops(ops)
 
 
-def _zeroed(node: Node, found: Mapping[str, Range], tensors: dict[str, Tensor]) -> Op:
-    """The op with zeroed channels; its new constants go into `tensors`."""
+def _zeroed(node: Node, found: Mapping[str, Range], draft: Draft) -> Op:
+    """The op with zeroed channels; its new constants go into the draft."""
     if not is_a(node, LinearOp):
         return node.op
     op = node.op
@@ -53,12 +52,5 @@ def _zeroed(node: Node, found: Mapping[str, Range], tensors: dict[str, Tensor]) 
     by_channel[op.channel_axis] = -1
     kept = np.where(constant.reshape(by_channel), 0, weights.data).astype(weights.data.dtype)
     start = np.where(constant, sums, bias.data).astype(bias.data.dtype)
-    names = (_new(tensors, weights, kept, op, "weights"), _new(tensors, bias, start, op, "bias"))
-    return replace(op, inputs=(op.inputs[0], *names))
-
-
-def _new(tensors: dict[str, Tensor], old: Tensor, data: Array, op: Op, role: str) -> str:
-    """The name of a new constant of one op."""
-    name = free_name(tensors, f"{op.name}_{role}")
-    tensors[name] = replace(old, name=name, data=data)
-    return name
+    zeroed = draft.tensor(f"{op.name}_weights", weights.type, kept)
+    return replace(op, inputs=(op.inputs[0], zeroed, draft.tensor(f"{op.name}_bias", bias.type, start)))

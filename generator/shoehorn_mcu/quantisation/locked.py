@@ -17,10 +17,12 @@ from unittest import mock
 
 import numpy as np
 
+from shoehorn_mcu.base.errors import first_line
 from shoehorn_mcu.importers import plain
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.ranges import OF_ONE_SCALE
+from shoehorn_mcu.quantisation.runtime import bytes_of, proto_of
 from shoehorn_mcu_host.base import sandbox
 
 if TYPE_CHECKING:
@@ -70,16 +72,6 @@ def _answer(function: Callable[..., object]) -> Callable[[Any, bytes], sandbox.A
     return answer
 
 
-def _proto(model: Array) -> ModelProto:
-    import onnx
-
-    return onnx.load_model_from_string(model.tobytes())
-
-
-def _bytes(model: ModelProto) -> Array:
-    return np.frombuffer(model.SerializeToString(), np.uint8)
-
-
 def _session(model: bytes) -> Any:
     """A session on this machine's processor; QuantizeError where ONNX Runtime cannot run the model."""
     import onnxruntime as runtime
@@ -93,8 +85,7 @@ def _session(model: bytes) -> Any:
 
 
 def _refused(error: Exception) -> QuantizeError:
-    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return QuantizeError(f"ONNX Runtime cannot run the model: {lines[0].strip()[:200]}")
+    return QuantizeError(f"ONNX Runtime cannot run the model: {first_line(error)}")
 
 
 def _optimised(model: Array) -> Array:
@@ -118,15 +109,15 @@ def _optimised(model: Array) -> Array:
     found = np.frombuffer(made, np.uint8)
     if made != plain_form:
         return found
-    untouched = _proto(found)
-    untouched.graph.CopyFrom(_proto(model).graph)
-    return _bytes(untouched)
+    untouched = proto_of(found)
+    untouched.graph.CopyFrom(proto_of(model).graph)
+    return bytes_of(untouched)
 
 
 def _inferred(model: Array) -> Array:
     import onnx
 
-    return _bytes(onnx.shape_inference.infer_shapes(_proto(model), data_prop=True))
+    return bytes_of(onnx.shape_inference.infer_shapes(proto_of(model), data_prop=True))
 
 
 def _values(model: Array, names: Sequence[str], samples: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
@@ -208,7 +199,7 @@ def _calibrator(model: Array, method: str) -> Any:
     kind, options = kinds[method]
 
     def inferred(_: object) -> ModelProto:
-        found: ModelProto = onnx.shape_inference.infer_shapes(_proto(model))
+        found: ModelProto = onnx.shape_inference.infer_shapes(proto_of(model))
         add_infer_metadata(found)
         return found
 
@@ -232,7 +223,7 @@ def _with_qdq(
     from onnxruntime.quantization import QDQQuantizer, QuantType
     from onnxruntime.quantization.calibrate import CalibrationMethod, TensorData, TensorsData
 
-    given = _proto(model)
+    given = proto_of(model)
     data = {n: TensorData(lowest=np.float32(low), highest=np.float32(high)) for n, (low, high) in ends.items()}
     overrides: dict[str, list[dict[str, Any]]] = {
         name: [{"quant_type": QuantType.QInt16, "symmetric": True}] for name in wide
@@ -259,7 +250,7 @@ def _with_qdq(
     )
     quantizer.quantize_model()
     quantizer.model.topological_sort()
-    return _bytes(quantizer.model.model)
+    return bytes_of(quantizer.model.model)
 
 
 def _with_shapes(model: ModelProto) -> ModelProto:

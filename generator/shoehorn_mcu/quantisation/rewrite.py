@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,10 +28,9 @@ class Edit:
     """A model with its constants as arrays, by name; `save` puts changed ones back."""
 
     def __init__(self, model: ModelProto) -> None:
-        from onnx import ModelProto, numpy_helper
+        from onnx import numpy_helper
 
-        self.model = ModelProto()
-        self.model.CopyFrom(model)
+        self.model = deepcopy(model)
         self.constants: dict[str, Array] = {
             tensor.name: numpy_helper.to_array(tensor) for tensor in self.model.graph.initializer
         }
@@ -350,10 +350,9 @@ def with_activations(quantised: ModelProto, original: ModelProto) -> ModelProto:
     ONNX Runtime's quantiser leaves out each Relu and Clip, because the zero point of int8 is chosen so that rounding
     to it bounds the values. The model that it is given has each of them by the name of its result.
     """
-    from onnx import ModelProto, numpy_helper
+    from onnx import numpy_helper
 
-    made = ModelProto()
-    made.CopyFrom(quantised)
+    made = deepcopy(quantised)
     left_out = {node.output[0]: node for node in original.graph.node if node.op_type in ("Relu", "Clip")}
     for node in made.graph.node:
         if node.op_type in ("Relu", "Clip"):
@@ -387,10 +386,9 @@ def in_four_bits(model: ModelProto, original: ModelProto) -> ModelProto:
     `_quantized` and `_scale`. The scale of a channel, or of all of them, is one of those that cut the largest weights
     by up to a half, but no less than with 8 bits: ONNX Runtime's quantiser has made that as large as the bias needs.
     """
-    from onnx import ModelProto, numpy_helper
+    from onnx import numpy_helper
 
-    made = ModelProto()
-    made.CopyFrom(model)
+    made = deepcopy(model)
     real = {tensor.name: tensor for tensor in original.graph.initializer}
     held = {tensor.name: tensor for tensor in made.graph.initializer}
     for node in made.graph.node:

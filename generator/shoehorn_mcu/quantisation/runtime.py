@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -59,11 +60,13 @@ def _asked(name: str, *asked: object) -> Any:
     return plain.unpacked(answer["made"], made, ())
 
 
-def _bytes(model: ModelProto) -> Array:
+def bytes_of(model: ModelProto) -> Array:
+    """The model as a process is given it."""
     return np.frombuffer(model.SerializeToString(), np.uint8)
 
 
-def _proto(model: Array) -> ModelProto:
+def proto_of(model: Array) -> ModelProto:
+    """The model in these bytes."""
     import onnx
 
     return onnx.load_model_from_string(model.tobytes())
@@ -71,17 +74,17 @@ def _proto(model: Array) -> ModelProto:
 
 def optimised(model: ModelProto) -> ModelProto:
     """The model after ONNX Runtime's basic optimisations: batch normalisation is in the weights, constants folded."""
-    return _proto(_asked("optimised", _bytes(model)))
+    return proto_of(_asked("optimised", bytes_of(model)))
 
 
 def inferred(model: ModelProto) -> ModelProto:
     """The model with the shapes of its tensors, by the package `onnx`."""
-    return _proto(_asked("inferred", _bytes(model)))
+    return proto_of(_asked("inferred", bytes_of(model)))
 
 
 def ranges(model: ModelProto, samples: Samples, method: Method, say: Callable[[str], None]) -> dict[str, Range]:
     """The least and the greatest value of each float32 tensor that is to be kept, by ONNX Runtime's calibrators."""
-    data, whole = _bytes(model), iter(samples)
+    data, whole = bytes_of(model), iter(samples)
     state: Mapping[str, Sequence[Any]] = {}
     for done in range(0, len(samples), _OF_A_REQUEST):
         say(f"calibrating, sample {done} of {len(samples)}")
@@ -113,7 +116,7 @@ def with_qdq(
             cure = f"check the samples, or compute it in float32 by --keep-float {node.name}"
             said = f"tensor {quoted(wild[0])} of op {quoted(node.name)} ({node.op_type}) is infinite or NaN"
             raise QuantizeError(f"{said} with these samples; {cure}")
-    return _proto(_asked("with_qdq", _bytes(model), ends, tuple(codes), sorted(excluded), sorted(wide)))
+    return proto_of(_asked("with_qdq", bytes_of(model), ends, tuple(codes), sorted(excluded), sorted(wide)))
 
 
 class Runner:
@@ -122,12 +125,11 @@ class Runner:
     def __init__(self, model: ModelProto, tensors: Sequence[str] = ()) -> None:
         import onnx
 
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
+        copy = deepcopy(model)
         own = [output.name for output in copy.graph.output]
         self.names = (*own, *dict.fromkeys(name for name in tensors if name not in own))
         copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self.names[len(own) :])
-        self._model = _bytes(copy)
+        self._model = bytes_of(copy)
 
     def over(self, samples: Iterable[Mapping[str, Array]]) -> Iterator[dict[str, Array]]:
         """The values for each sample. Raises QuantizeError where ONNX Runtime cannot run the model."""

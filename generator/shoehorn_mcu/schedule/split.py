@@ -7,13 +7,13 @@ x is read and the sum is touched once per chunk. Exact: int32 sums that cannot o
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, is_a, verify
-from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import Draft, free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops import Conv2d, Dense, FirstPartial, LinearOp, NextPartial, Rescale
 from shoehorn_mcu.ops.linear import folded_bias
 
@@ -101,7 +101,7 @@ def with_chunks(graph: Graph, cuts: Iterable[Chunks]) -> Graph:
     for each in cuts:
         names: dict[str, str] = {}
         for name, tensor in each.tensors.items():
-            names[name] = _free(name, tensors)
+            names[name] = free_name(tensors, name, _Parts.mark)
             tensors[names[name]] = tensor if names[name] == name else replace(tensor, name=names[name])
         inputs = (tuple(names.get(name, name) for name in op.inputs) for op in each.ops)
         outputs = (names.get(op.output, op.output) for op in each.ops)
@@ -127,13 +127,6 @@ def split(graph: Graph, block: Splittable, chunks: int) -> Graph:
     if not 1 < chunks <= block.channels:
         raise GraphError(f"{where}: {block.channels} channels do not make {chunks} chunks; 1 to {block.channels} do")
     return with_chunks(graph, [cut(graph, block, chunks)])
-
-
-def _free(name: str, taken: Container[str]) -> str:
-    """The name, with as many `'` appended as make it unique."""
-    while name in taken:
-        name += "'"
-    return name
 
 
 def _channels(tensor: Tensor) -> int:
@@ -191,13 +184,14 @@ def _cut_quant(quant: Quant | None, axis: int, span: slice, size: int) -> Quant 
     return Quant(quant.scales[span], zeros, axis)
 
 
-class _Parts:
+class _Parts(Draft):
     """The ops that replace a block, and the graph's tensors with theirs added."""
 
+    mark = "'"
+
     def __init__(self, graph: Graph, nodes: list[Node]) -> None:
-        self.tensors = dict(graph.tensors)
+        super().__init__(graph)
         self.ops: list[Op] = []
-        self._taken = {op.name for op in graph.ops}
         *self._inner, last = nodes
         assert is_a(last, Conv2d) or is_a(last, Dense)  # _chain
         self._last = last
@@ -217,34 +211,23 @@ class _Parts:
             begin += size
         self._rescale(total)
 
-    def _add(self, name: str, kind: TensorType, data: Array | None = None) -> str:
-        """Adds a tensor and returns its name: `name`, made unique in the graph."""
-        name = _free(name, self.tensors)
-        self.tensors[name] = Tensor(name, kind, data)
-        return name
-
-    def _op_name(self, name: str) -> str:
-        name = _free(name, self._taken)
-        self._taken.add(name)
-        return name
-
     def _cut(self, tensor: Tensor, axis: int, span: slice, label: str) -> str:
         """A constant with only the span of one of its axes."""
         data = np.ascontiguousarray(np.moveaxis(np.moveaxis(_data(tensor), axis, 0)[span], 0, axis))
         quant = _cut_quant(tensor.type.quant, axis, span, tensor.type.shape[axis])
-        return self._add(tensor.name + label, TensorType(data.shape, tensor.type.dtype, quant), data)
+        return self.tensor(tensor.name + label, TensorType(data.shape, tensor.type.dtype, quant), data)
 
     def _narrow(self, node: Node, x: str, span: slice, label: str) -> str:
         """A or one N on a chunk; returns its output."""
         axes = ((node.weights, node.op.channel_axis), (node.bias, 0)) if is_a(node, LinearOp) else ()
         constants = (self._cut(tensor, axis, span, label) for tensor, axis in axes)
         kind = node.output.type
-        output = self._add(node.output.name + label, replace(kind, shape=(*kind.shape[:-1], span.stop - span.start)))
+        output = self.tensor(node.output.name + label, replace(kind, shape=(*kind.shape[:-1], span.stop - span.start)))
         said, kept = node.op.channels(node), np.arange(_channels(node.output))
         assert said is not None, node.op.name
         inside = (span.start <= kept) & (kept < span.stop)
         op = said.cut([inside], inside)
-        self.ops.append(replace(op, name=self._op_name(node.op.name + label), inputs=(x, *constants), output=output))
+        self.ops.append(replace(op, name=self.op_name(node.op.name + label), inputs=(x, *constants), output=output))
         return output
 
     def _partial(self, x: str, total: str, span: slice, label: str) -> str:
@@ -256,10 +239,10 @@ class _Parts:
                 weights.name, replace(weights.type, shape=(o, 1, 1, i)), _data(weights).reshape(o, 1, 1, i)
             )
         w = self._cut(weights, 3, span, label)
-        output = self._add(self._last.output.name + label, TensorType(self._last.output.type.shape, DType.INT32))
+        output = self.tensor(self._last.output.name + label, TensorType(self._last.output.type.shape, DType.INT32))
         kind = NextPartial if total else FirstPartial
         inputs = (x, total, w) if total else (x, w, self._start())
-        made = kind(name=self._op_name(op.name + label), inputs=inputs, output=output)
+        made = kind(name=self.op_name(op.name + label), inputs=inputs, output=output)
         if isinstance(op, Conv2d):
             made = replace(made, stride=op.stride, dilation=op.dilation, padding=op.padding)
         self.ops.append(made)
@@ -269,13 +252,13 @@ class _Parts:
         """The constant part of the sums of all chunks."""
         x, weights, bias = self._last.inputs
         data = folded_bias(_data(weights), _data(bias), x.type.quantised.zero_point)
-        return self._add(f"{self._last.op.name}/start", TensorType(data.shape, DType.INT32), data)
+        return self.tensor(f"{self._last.op.name}/start", TensorType(data.shape, DType.INT32), data)
 
     def _rescale(self, total: str) -> None:
         op = self._last.op
         multipliers, shifts = op.scales(self._last.sig)
         scales = (
-            self._add(f"{op.name}/multipliers", TensorType(multipliers.shape, DType.INT32), multipliers),
-            self._add(f"{op.name}/shifts", TensorType(shifts.shape, DType.INT8), shifts),
+            self.tensor(f"{op.name}/multipliers", TensorType(multipliers.shape, DType.INT32), multipliers),
+            self.tensor(f"{op.name}/shifts", TensorType(shifts.shape, DType.INT8), shifts),
         )
         self.ops.append(Rescale(name=op.name, inputs=(total, *scales), output=self._last.output.name, clamp=op.clamp))

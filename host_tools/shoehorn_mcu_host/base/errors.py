@@ -113,6 +113,12 @@ def printable(text: str) -> str:
     return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text)
 
 
+def first_line(error: Exception, most: int = 200) -> str:
+    """The first line of an error's message that says something, at most so many characters of it, or its class."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:most]
+
+
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """The cure for an unknown name: the most similar names, or `otherwise` where none is similar."""
     close = get_close_matches(name, list(known), n=3)

@@ -202,10 +202,14 @@ class Tensor(_Document):
     zero_points: tuple[int, ...] | None
     const: Count | None
 
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
     @pydantic.model_validator(mode="after")
     def _has_its_bytes(self) -> Tensor:
-        if prod(self.shape) * _BYTES[self.dtype] != self.rows * self.row_bytes:
-            raise ValueError(f"shape {list(self.shape)} of {self.dtype} has not {self.rows * self.row_bytes} bytes")
+        if prod(self.shape) * _BYTES[self.dtype] != self.bytes:
+            raise ValueError(f"shape {list(self.shape)} of {self.dtype} has not {self.bytes} bytes")
         if len(self.scales or ()) != len(self.zero_points or ()):
             raise ValueError("as many scales as zero points are needed")
         return self

@@ -56,33 +56,6 @@ _LARGEST_CONSTANTS = _LARGEST_TENSORS = 1 << 30
 
 
 @dataclass(frozen=True)
-class TensorInfo:
-    """A tensor's type as graph.json has it."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-    rows: int
-    row_bytes: int
-    scales: tuple[float, ...]
-    zero_points: tuple[int, ...]
-    const: int | None
-
-    @property
-    def bytes(self) -> int:
-        return self.rows * self.row_bytes
-
-
-@dataclass(frozen=True)
-class OpInfo:
-    """An op's name and what it writes; `function` is empty for a view."""
-
-    name: str
-    type: str
-    function: str
-    output: str
-
-
-@dataclass(frozen=True)
 class _Call:
     """A call for one output row: C function and arguments; keeps the memory of the arguments alive."""
 
@@ -97,8 +70,7 @@ class Reference:
         self.name: str = graph.name
         self.inputs: tuple[str, ...] = graph.inputs
         self.outputs: tuple[str, ...] = graph.outputs
-        self.tensors: dict[str, TensorInfo] = {n: _tensor_info(t) for n, t in graph.tensors.items()}
-        self.ops: tuple[OpInfo, ...] = tuple(OpInfo(op.name, op.type, op.function, op.output) for op in graph.ops)
+        self.tensors: dict[str, Tensor] = graph.tensors
         self._kernels = kernels
         self._flush = graph.flush
         self._constants = _aligned(len(constants))
@@ -142,7 +114,7 @@ class Reference:
         for name, array in zip(self.inputs, inputs, strict=True):
             info = self.tensors[name]
             given = f"{array.dtype}{list(array.shape)}"
-            if (array.shape, array.dtype) != (info.shape, info.dtype):
+            if array.shape != info.shape or array.dtype != np.dtype(info.dtype):
                 raise HostError(f"{self.name}: input '{name}' is {info.dtype}{list(info.shape)}, not {given}")
             self._buffers[name][:] = np.frombuffer(array.tobytes(), np.uint8)
         with flushed(self._flush):
@@ -225,12 +197,6 @@ class Reference:
             raise ValueError(f"'{tensor}' has no row {row}")
         base = self._buffers[tensor].ctypes.data
         return ffi.cast("int8_t *", 0 if row < 0 else base + row * info.row_bytes)
-
-
-def _tensor_info(entry: Tensor) -> TensorInfo:
-    scales, zeros = entry.scales or (), entry.zero_points or ()
-    dtype = np.dtype(entry.dtype)
-    return TensorInfo(entry.shape, dtype, entry.rows, entry.row_bytes, scales, zeros, entry.const)
 
 
 def _require(holds: bool, otherwise: str) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu_host.base import sandbox
+from shoehorn_mcu_host.base.errors import first_line
 
 Array = NDArray[Any]
 Session = Callable[[Sequence[Array]], Sequence[Array]]
@@ -159,14 +160,8 @@ def answer_run(asked: Any, data: bytes) -> sandbox.Answer:
             warnings.simplefilter("ignore")
             head, arrays = _run(asked, data)
     except Exception as error:  # runtimes have no common class of errors
-        return {"fault": _words(error)}, ()
+        return {"fault": first_line(error, _LINE)}, ()
     return head, [np.ascontiguousarray(array).tobytes() for array in arrays]
-
-
-def _words(error: Exception) -> str:
-    """The first line of an error that says something."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:_LINE]
 
 
 def _run(wanted: Mapping[str, Any], data: bytes) -> tuple[Mapping[str, Any], Sequence[Array]]:

@@ -29,7 +29,7 @@ def reference_of(project: Project, plan: Plan) -> Reference:
     project.check_intact("reference/graph.json", "reference/constants.bin")
     reference = _load(project)
     try:
-        plan.agree({name: (info.shape, info.dtype) for name, info in reference.tensors.items()})
+        plan.agree({name: (info.shape, np.dtype(info.dtype)) for name, info in reference.tensors.items()})
     except ValueError as error:
         raise FolderDamaged(f"{project.folder}: plan.json is damaged: {error}; {CURE}") from error
     return reference

@@ -5,12 +5,11 @@ The libraries of the models have the headers and call these functions; only thei
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.folder.library import library_json
 from shoehorn_mcu.emit.kernels.kernel_files import kernel_files
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.kernels import Instance
@@ -23,17 +22,7 @@ def kernels_library(units: Sequence[Unit]) -> Bundle:
     """Every file of the library, by path below its folder."""
     kernels = {stage.kernel.name: stage.kernel for unit in units for stage in unit.stages}
     files = dict(kernel_files(KERNELS, {kernel: _users(units, kernel) for kernel in kernels.values()}))
-    manifest = {
-        "name": KERNELS,
-        "version": __version__,
-        "description": f"The kernels of {', '.join(unit.name for unit in units)}.",
-        "license": c.LICENCE,
-        "headers": f"{KERNELS}.h",
-        "frameworks": "*",
-        "platforms": "*",
-        "build": {"srcDir": "src", "includeDir": "src"},
-    }
-    files["library.json"] = (json.dumps(manifest, indent=2) + "\n").encode()
+    files["library.json"] = library_json(KERNELS, f"The kernels of {', '.join(unit.name for unit in units)}.")
     files[f"src/{KERNELS}.h"] = _header(units).encode()
     return dict(sorted(files.items()))
 

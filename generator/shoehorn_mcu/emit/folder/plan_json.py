@@ -27,7 +27,7 @@ def _type(type_: TensorType) -> Mapping[str, object]:
         "shape": list(type_.shape),
         "dtype": type_.dtype.value,
         "scale": type_.quant.scale if type_.quant else 0.0,
-        "zero_point": type_.quant.zero_point if type_.quant else 0,
+        "zero_point": type_.zero,
     }
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
-from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest
+from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest, refresh
 from shoehorn_mcu.emit.folder import app, mlperf
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS, kernels_library
 from shoehorn_mcu.emit.folder.library import library
@@ -21,28 +20,13 @@ from shoehorn_mcu.emit.kernels.runtime_files import with_included
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.page import page
+from shoehorn_mcu.emit.templates import TemplateError, fill
 from shoehorn_mcu.emit.unit import Unit, arena_section
 from shoehorn_mcu.kernels import oracle
 from shoehorn_mcu.machine.families import families, family_files
 from shoehorn_mcu.machine.targets import Board
 
 _SKIPPED = {"__pycache__"}
-
-
-class TemplateError(ShoehornError):
-    """A template has a placeholder for which the board's manifest has no value."""
-
-
-def fill(template: Path, values: Mapping[str, object]) -> bytes:
-    """The template with each @NAME@ replaced; TemplateError names a placeholder that has no value."""
-    text = template.read_text()
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in values:
-            raise TemplateError(f"{template}: @{found[1]}@ has no value; known are {', '.join(sorted(values))}")
-        return str(values[found[1]])
-
-    return re.sub(r"@([A-Z][A-Z0-9_]*)@", value, text).encode()
 
 
 def _tree(folder: Path, prefix: str) -> Bundle:
@@ -91,7 +75,7 @@ def board_files(board: Board, cores: int = 1) -> Bundle:
     return files
 
 
-def check_cores(folder: Path, cores: int) -> None:
+def _check_cores(folder: Path, cores: int) -> None:
     """Raises FolderError where the board's files in a project folder are for another number of cores."""
     path = folder / "lib" / "board" / "board_config.h"
     if path.is_file() and (folder / "src" / "app_config.h").is_file():
@@ -103,16 +87,17 @@ def check_cores(folder: Path, cores: int) -> None:
             )
 
 
-def libraries_of(names: Sequence[str]) -> tuple[str, ...]:
-    """The folders of the libraries of these models, below their project's."""
-    return (*(f"lib/{name}" for name in names), *([f"lib/{KERNELS}"] if len(names) > 1 else []))
-
-
-def library_part(files: Bundle, libraries: Sequence[str]) -> Bundle:
-    """The files of a project folder that depend on its models only: `libraries`, and the files that describe them."""
+def refresh_models(files: Bundle, folder: Path, names: Sequence[str], cores: int, force: bool = False) -> Bundle:
+    """Refreshes the files of a project folder that depend on its models only, which are called so: their libraries, and
+    the files that describe them. Returns these files; raises FolderError as `bundle.refresh` does, and for other cores.
+    """
+    _check_cores(folder, cores)
+    libraries = (*(f"lib/{name}" for name in names), *([f"lib/{KERNELS}"] if len(names) > 1 else []))
     described = ("plan.json", "plan.html", "report.json", "src/app_config.h")
     below = tuple(f"{name}/" for name in (*libraries, *DESCRIBING))
-    return {p: data for p, data in files.items() if p in described or p.startswith(below)}
+    part = {path: data for path, data in files.items() if path in described or path.startswith(below)}
+    refresh(part, folder, libraries, force)
+    return part
 
 
 def _reference(unit: Unit, place: str) -> Bundle:

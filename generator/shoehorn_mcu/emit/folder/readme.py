@@ -1,4 +1,4 @@
-"""The README of a written folder, or of a library alone: contents, calls and the next commands."""
+"""The README of a written folder: contents, calls and the next commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _ends(unit: Unit, form: Forms) -> list[str]:
     return rows
 
 
-def _use(unit: Unit) -> list[str]:
+def use(unit: Unit) -> list[str]:
     """C that runs one inference, and a table of the functions of inputs and outputs."""
     form = Forms(unit)
     return [
@@ -45,30 +45,6 @@ def _use(unit: Unit) -> list[str]:
         form.inputs.use,
         f"`{unit.name}.h` has types, shapes, scales, zero points and row sizes as macros.",
     ]
-
-
-def library_readme(unit: Unit) -> str:
-    """Markdown for the library's own folder."""
-    return "\n".join(
-        (
-            f"<!-- {c.SPDX} -->",
-            "",
-            f"# {unit.name}",
-            "",
-            "The model as a C11 library, written by Shoehorn. It allocates nothing and no call can fail.",
-            Forms(unit).arenas.readme,
-            "",
-            *_use(unit),
-            "",
-            "- **PlatformIO**: copy this folder into `lib/` of your project.",
-            f"- **Arduino**: copy it into `libraries/` of your sketchbook and `#include <{unit.name}.h>`.",
-            f"- **CMake**: `add_subdirectory({unit.name})`, then `target_link_libraries(app PRIVATE {unit.name})`;",
-            f"  or install it, then `find_package({unit.name})` and link `{unit.name}::{unit.name}`.",
-            f"- **Zephyr**: list it in `ZEPHYR_EXTRA_MODULES` and set `CONFIG_SHOEHORN_{unit.upper}=y`.",
-            "- **Any other build**: compile every `.c` file below `src/`, with `src/` on the include path.",
-            "",
-        )
-    )
 
 
 def readme(units: Sequence[Unit], board: Board) -> str:
@@ -113,7 +89,7 @@ def _single(unit: Unit) -> list[str]:
     return [
         f"The model alone is `lib/{unit.name}`, a C library for PlatformIO, Arduino, CMake and Zephyr:",
         "",
-        *_use(unit),
+        *use(unit),
     ]
 
 
@@ -126,5 +102,5 @@ def _several(units: Sequence[Unit]) -> list[str]:
         "where in the application's arena each of them is. `plan.json`, `plan.html` and `reference/` are about",
         f"`{first}`; the others have the same files in {', '.join(f'`models/{name}`' for name in others)}.",
         "`gen validate` and `gen bench` take the models in turn, or with `--model NAME` one.",
-        *(line for unit in units for line in ("", f"## {unit.name}", "", *_use(unit))),
+        *(line for unit in units for line in ("", f"## {unit.name}", "", *use(unit))),
     ]

@@ -1,4 +1,4 @@
-"""The forms of a library's interface: what the files ask for the texts that differ by them."""
+"""The forms of a library's interface, chosen for one model: the files ask them for all texts that differ by a form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from shoehorn_mcu.emit.unit import Unit
 
 
 class Forms:
-    """Those of a unit, one of each kind, chosen here alone; the forms of a kind have the same members."""
+    """One form of each kind for a unit: of its states, outputs, inputs, arenas, cores and classes.
+
+    No other code decides which form a unit has. All forms of one kind have the same members.
+    """
 
     def __init__(self, unit: Unit) -> None:
         self.states = states = States(unit) if unit.graph.states else Stateless()

@@ -1,6 +1,7 @@
 """The two forms of a library's outputs, each with all that files say of it: whole tensors, or rows that are handed out.
 
-Steps know the second form by its steps that hand out rows; `definition` and `call` are about these.
+A plan of the second form has steps that hand out rows. `definition` writes the function that such a step calls, and
+`call` writes the call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ class WholeOutputs(Form):
     """Each output is in the arena after the last step, where the program reads it."""
 
     taking, taking_one = "read the outputs", "read the output"
-    held = "The input arrives row by row and is never held whole."  # said of an input by rows, as the next
+    # `held` and `pushed` are about an input that arrives row by row.
+    held = "The input arrives row by row and is never held whole."
     pushed = (
         "// Each call copies its row and computes every row that needs no later input; after the last call the outputs",
         "// are complete. They are valid until the next row is written or pushed. There is no {}_run.",
@@ -75,7 +77,10 @@ Outputs = WholeOutputs | RowOutput
 
 
 def definition(unit: Unit) -> list[str]:
-    """The function that hands out rows [y0, y1); as those of ops, with a parameter per tensor of several editions."""
+    """The function that hands out rows y0 to y1 - 1 of the output.
+
+    Like the function of an op, it has one more parameter for each tensor that has several editions.
+    """
     (name,) = unit.graph.outputs
     taken = ("int32_t y0", "int32_t y1", *(f"const sh_tensor *t{unit.number[each]}" for each in _moving(unit)))
     loop = c.block("for (int32_t y = y0; y < y1; y++)", [f"{unit.name}_on_row(y, {ops.row(unit, name, 'y')});"])

@@ -41,7 +41,8 @@ class Stateless(Form):
 
     begin: Lines = ()  # statements before the first step
     end: Lines = ()  # statements after the last step
-    anew, anew_remark = "reset", ""  # the function that begins an inference of rows anew, and what is said of it
+    # The end of the name of the function that drops the rows pushed so far, and a remark for its comment.
+    anew, anew_remark = "reset", ""
     caller_arena = (  # the rule for memory of the caller
         "Models that never run",
         "// at the same time may share the memory; inputs and outputs are then valid until another model uses it.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -15,6 +14,7 @@ from shoehorn_mcu.emit.page.data import as_data
 from shoehorn_mcu.emit.page.graph import drawing, items_of
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.page.sentence import sentence
+from shoehorn_mcu.emit.templates import fill
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.schedule.predict import ruler, unit_of
 
@@ -58,29 +58,11 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
         "DATA": _data(as_data(unit, seen)),
         "SCRIPT": "\n".join((_HERE / name).read_text() for name in _SCRIPTS),
     }
-    return START + re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], (_HERE / "page.html").read_text())
+    return START + fill(_HERE / "page.html", values).decode()
 
 
 def plain_page(title: str, what: str, body: str) -> str:
     """A page without a script: a heading, and this HTML below it."""
-    head = f"{escape(title)} <small>{escape(what)}</small>"
-    return START + _PLAIN.format(title=escape(title), style=(_HERE / "page.css").read_text(), head=head, body=body)
-
-
-_PLAIN = """<!-- SPDX-License-Identifier: 0BSD -->
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-{style}
-</style>
-</head>
-<body>
-<header><h1>{head}</h1></header>
-{body}
-</body>
-</html>
-"""
+    head, style = f"{escape(title)} <small>{escape(what)}</small>", (_HERE / "page.css").read_text()
+    values = {"TITLE": escape(title), "STYLE": style, "HEAD": head, "BODY": body}
+    return START + fill(_HERE / "plain.html", values).decode()

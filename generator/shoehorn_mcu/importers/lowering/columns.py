@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def mean_of(site: Site, x: Value, axes: Sequence[int]) -> Value:
         inside = tuple(sorted(x.order.index(axis) for axis in axes))
         return Value(site.emit(Mean, x.tensor, axes=inside, keep_dims=True), x.order)
     count = math.prod(x.shape[axis] for axis in axes)
-    return mapped(site, lambda t: t / t.constant(count), reduced(site, x, axes, _add))
+    return mapped(site, lambda t: t / t.constant(count), reduced(site, x, axes, add))
 
 
 def without(site: Site, x: Value, axes: Sequence[int]) -> Value:
@@ -94,21 +95,13 @@ def reduction(
     def convert(site: Site) -> Value:
         x = site.value(0)
         axes = axes_of(site, x.rank)
-        x = mapped(site, before, x) if before is not None else x
-        if axes is None:
-            return _finished(site, x, after)
-        y = _finished(site, mean_of(site, x, axes) if mean else reduced(site, x, axes, write), after)
-        return y if site.attribute("keepdims", 1) else without(site, y, axes)
+        y = mapped(site, before, x) if before is not None else x
+        if axes is not None:
+            y = mean_of(site, y, axes) if mean else reduced(site, y, axes, write)
+        y = mapped(site, after, y) if after is not None else y
+        return y if axes is None or site.attribute("keepdims", 1) else without(site, y, axes)
 
     return convert
-
-
-def _finished(site: Site, x: Value, after: Callable[[Term], Term] | None) -> Value:
-    return x if after is None else mapped(site, after, x)
-
-
-def _root(x: Term) -> Term:
-    return x.cast(DType.FLOAT32).sqrt().cast(x.dtype)
 
 
 def _log_sum_exp(site: Site) -> Value:
@@ -119,7 +112,7 @@ def _log_sum_exp(site: Site) -> Value:
         return x
     largest = reduced(site, x, axes, f.maximum)
     powers = mapped(site, lambda t, m: f.exp(t - (abs(m) < math.inf).select(m, 0.0)), x, largest)
-    total = reduced(site, powers, axes, lambda a, b: a + b)
+    total = reduced(site, powers, axes, add)
     y = mapped(site, lambda t, m: f.log(t) + (abs(m) < math.inf).select(m, 0.0), total, largest)
     return y if site.attribute("keepdims", 1) else without(site, y, axes)
 
@@ -191,7 +184,7 @@ def gathered(site: Site, x: Value, indices: Value, axis: int) -> Value:
 
 def matmul(site: Site) -> Value:
     """MatMul of any two operands of one type."""
-    return product(site, site.value(0), site.value(1), lambda t, a, b: t + a * b)
+    return matmul_of(site, site.value(0), site.value(1))
 
 
 def product(
@@ -290,8 +283,7 @@ def _matmul_integer(site: Site) -> Value:
     return matmul_of(site, *wide)
 
 
-_Scattered = dict[str, Write]
-_UPDATES: _Scattered = {
+_UPDATES: dict[str, Write] = {
     "none": lambda old, new: new,
     "add": lambda old, new: old + new,
     "mul": lambda old, new: old * new,
@@ -414,10 +406,6 @@ def _trilu(site: Site) -> Value:
     return mapped(site, lambda t, m: m.select(t, t.constant(0)), x, mask)
 
 
-def _add(a: Term, b: Term) -> Term:
-    return a + b
-
-
 def _largest(a: Term, b: Term) -> Term:
     return a | b if a.dtype is DType.BOOL else f.maximum(a, b)
 
@@ -431,26 +419,26 @@ ROWS: Mapping[str, Row[Convert]] = {
     "ArgMin": Row(_arg(largest=False), (TopIndices,)),
     "Det": Row(_det, real=(Map, Slice)),
     "CumProd": Row(running(lambda a, b: a * b, 1), (Scan,)),
-    "CumSum": Row(running(_add, 0), (Scan,)),
+    "CumSum": Row(running(add, 0), (Scan,)),
     "Gather": Row(gather, (Gather, Slice, Concat)),
     "GatherElements": Row(_gather_elements, (Gather,)),
     "GatherND": Row(_gather_nd, (Gather, Map, Reduce)),
     "Hardmax": Row(_hardmax, (TopIndices, Map)),
     "MatMulInteger": Row(_matmul_integer, (MatMul, Map)),
     "OneHot": Row(_one_hot),
-    "ReduceL1": Row(reduction(_add, before=abs), (Reduce, Map)),
+    "ReduceL1": Row(reduction(add, before=abs), (Reduce, Map)),
     "ReduceL2": Row(
-        reduction(_add, before=lambda x: x * x, after=lambda x: x.cast(DType.FLOAT32).sqrt().cast(x.dtype)),
+        reduction(add, before=lambda x: x * x, after=lambda x: x.cast(DType.FLOAT32).sqrt().cast(x.dtype)),
         (Reduce, Map),
     ),
-    "ReduceLogSum": Row(reduction(_add, after=f.log), (Reduce, Map)),
+    "ReduceLogSum": Row(reduction(add, after=f.log), (Reduce, Map)),
     "ReduceLogSumExp": Row(_log_sum_exp, (Reduce, Map)),
     "ReduceMax": Row(reduction(_largest), (Reduce,)),
-    "ReduceMean": Row(reduction(_add, mean=True), (Reduce, Map), real=(Mean,)),
+    "ReduceMean": Row(reduction(add, mean=True), (Reduce, Map), real=(Mean,)),
     "ReduceMin": Row(reduction(_smallest), (Reduce,)),
     "ReduceProd": Row(reduction(lambda a, b: a * b), (Reduce,)),
-    "ReduceSum": Row(reduction(_add), (Reduce,)),
-    "ReduceSumSquare": Row(reduction(_add, before=lambda x: x * x), (Reduce, Map)),
+    "ReduceSum": Row(reduction(add), (Reduce,)),
+    "ReduceSumSquare": Row(reduction(add, before=lambda x: x * x), (Reduce, Map)),
     "Scatter": Row(_scatter_elements, (Scatter,)),
     "ScatterElements": Row(_scatter_elements, (Scatter,)),
     "ScatterND": Row(_scatter_nd, (Scatter, Map, Reduce)),

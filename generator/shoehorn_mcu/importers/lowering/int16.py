@@ -287,18 +287,10 @@ def softmax(site: Site, x: Tensor, to: Quant, beta: float) -> Tensor:
         raise Unsupported(f"its input has scale {own}, which overflows int32")
     exps = table(power_of_e, float(np.float32(10) / np.float32(65535)), HIGH)
     inverses = table(_inverse_above_one, float(np.float32(1) / np.float32(65535)), LOW)
-    shape = x.type.shape
-    rows = as_plain(shaped(site, x, (1, *shape) if len(shape) < 2 else shape))
-    larger = formula(lambda a, b: f.maximum(a, b), DType.INT16, DType.INT16)
-    most = site.emit(Reduce, rows.tensor, dtype=DType.INT16, formula=larger.text, along_channels=True, stored=True)
 
     def exponential(v: Term, top: Term) -> Term:
         steps = rescaled(_wide(v) - _wide(top), scale) + HIGH
         return looked_up(f.clip(steps, LOW, HIGH), exps).cast(DType.INT16)
-
-    exp = maps.of_stored(site, exponential, rows, as_plain(most))
-    total_of = formula(lambda total, e: total + _wide(e), DType.INT32, DType.INT16)
-    total = site.emit(Reduce, exp.tensor, dtype=DType.INT32, formula=total_of.text, along_channels=True, initial=0)
 
     def inverse(v: Term) -> Term:
         headroom = 31 - v.cast(DType.UINT32).width().cast(DType.INT32)
@@ -309,6 +301,25 @@ def softmax(site: Site, x: Tensor, to: Quant, beta: float) -> Tensor:
         right = v.cast(DType.UINT32).width().cast(DType.INT32) - 1
         return _fitted((_wide(e) * by + (right.constant(1) << (right - 1))) >> right, 0)
 
+    return _shares(site, x, to, exponential, _wide, inverse, scaled)
+
+
+def _shares(
+    site: Site, x: Tensor, to: Quant, exponential: Binary, addend: Unary, inverse: Unary, scaled: Callable[..., Term]
+) -> Tensor:
+    """The parts of a softmax along the last axis, one after the other.
+
+    `exponential` is of an element and the largest one, `addend` what the sum has of an exponential, `inverse` of the
+    sum, and `scaled` the result from an exponential, the inverse and the sum.
+    """
+    shape = x.type.shape
+    rows = as_plain(shaped(site, x, (1, *shape) if len(shape) < 2 else shape))
+    dtype = x.type.dtype
+    larger = formula(lambda a, b: f.maximum(a, b), dtype, dtype)
+    most = site.emit(Reduce, rows.tensor, dtype=dtype, formula=larger.text, along_channels=True, stored=True)
+    exp = maps.of_stored(site, exponential, rows, as_plain(most))
+    total_of = formula(lambda total, e: total + addend(e), DType.INT32, exp.tensor.type.dtype)
+    total = site.emit(Reduce, exp.tensor, dtype=DType.INT32, formula=total_of.text, along_channels=True, initial=0)
     by = maps.mapped(site, inverse, as_plain(total))
     one = (*shape[:-1], 1)
     parts = zip((exp.tensor, by.tensor, total), (shape, one, one), strict=True)
@@ -320,56 +331,37 @@ def softmax_of_int8(site: Site, x: Tensor, to: Quant, op: Softmax) -> Tensor:
     """Softmax along the last axis of x, int8, as int16 with the zero point -32768: reference/softmax.h, Softmax."""
     if to.zero_point != LOW or abs(to.scale - UNIT / 2) > 0.001 * UNIT / 2:
         raise Unsupported(f"its output has scale {to.scale} and zero point {to.zero_point}, 2^-16 and {LOW} are needed")
-    shape = x.type.shape
-    if shape[-1] >= 1 << _SUM_BITS:
-        raise Unsupported(f"its rows have {shape[-1]} elements, {(1 << _SUM_BITS) - 1} at most are supported")
+    if (size := x.type.shape[-1]) >= 1 << _SUM_BITS:
+        raise Unsupported(f"its rows have {size} elements, {(1 << _SUM_BITS) - 1} at most are supported")
     exps = [int(e) for e in softmax_exps(op, Signature((x.type,), x.type))]
-    rows = as_plain(shaped(site, x, (1, *shape) if len(shape) < 2 else shape))
-    larger = formula(lambda a, b: f.maximum(a, b), DType.INT8, DType.INT8)
-    most = site.emit(Reduce, rows.tensor, dtype=DType.INT8, formula=larger.text, along_channels=True, stored=True)
 
     def exponential(v: Term, top: Term) -> Term:
         return (_wide(top) - _wide(v)).entry(exps, DType.INT32)
 
-    exp = maps.of_stored(site, exponential, rows, as_plain(most))
-    total_of = formula(lambda total, e: total + shifted_right(e, _SUM_BITS), DType.INT32, DType.INT32)
-    total = site.emit(Reduce, exp.tensor, dtype=DType.INT32, formula=total_of.text, along_channels=True, initial=0)
-
     def inverse(v: Term) -> Term:
         above_one = (v.cast(DType.UINT32) << (32 - v.cast(DType.UINT32).width())) & HIGH_31
-        return _one_over_one_plus(above_one.cast(DType.INT32))
+        return reciprocal_of_one_plus(above_one.cast(DType.INT32))
 
     def scaled(e: Term, by: Term, v: Term) -> Term:
         exponent = v.cast(DType.UINT32).width().cast(DType.INT32) + (_SUM_BITS - 32 + 31 - 16)
         mask = (v.constant(1) << exponent) - 1
-        product = _product(by, e)
+        product = high_product(by, e)
         level = (product >> exponent) + ((product & mask) > (mask >> 1)).select(v.constant(1), 0)
         return _fitted(level + LOW)
 
-    by = maps.mapped(site, inverse, as_plain(total))
-    one = (*shape[:-1], 1)
-    parts = zip((exp.tensor, by.tensor, total), (shape, one, one), strict=True)
-    values = [as_plain(shaped(site, tensor, like)) for tensor, like in parts]
-    return maps.of_stored(site, scaled, *values, quant=to).tensor
+    return _shares(site, x, to, exponential, lambda e: shifted_right(e, _SUM_BITS), inverse, scaled)
 
 
-def _product(a: Term, b: Term) -> Term:
-    """round(a * b / 2^31), halves up, of two int32."""
-    return ((a.cast(DType.INT64) * b.cast(DType.INT64) + (1 << 30)) >> 31).cast(DType.INT32)
-
-
-def _one_over_one_plus(x: Term) -> Term:
+def reciprocal_of_one_plus(x: Term) -> Term:
     """1 / (1 + x) for x in [0, 1), Q0.31 in and out: the twin of `fixed_point.reciprocal_of_one_plus`."""
     half = ((x.cast(DType.INT64) + (1 << 31)) >> 1).cast(DType.INT32)
     guess = high_product(half, -1010580540) + 1515870810
     for _ in range(3):
-        guess = guess + _quadrupled(_product(guess, (1 << 29) - _product(half, guess)))
-    return _saturated(guess.cast(DType.INT64) << 1)
+        left = high_product(guess, (1 << 29) - high_product(half, guess))
+        guess = guess + saturated(left.cast(DType.INT64) << 2)
+    return saturated(guess.cast(DType.INT64) << 1)
 
 
-def _quadrupled(x: Term) -> Term:
-    return _saturated(x.cast(DType.INT64) << 2)
-
-
-def _saturated(x: Term) -> Term:
+def saturated(x: Term) -> Term:
+    """The nearest int32 of an int64."""
     return f.clip(x, -(1 << 31), HIGH_31).cast(DType.INT32)

@@ -160,16 +160,10 @@ def _extended(site: Site, x: Tensor, axis: int, first: int, last: int, mode: str
     """x with elements of its own around it along an axis, as numpy.pad places them."""
     if not first and not last:
         return x
-    places = np.arange(x.type.shape[axis])
-    if mode == "edge":
-        found = np.pad(places, (first, last), mode="edge")
-    elif mode == "reflect":
-        found = np.pad(places, (first, last), mode="reflect")
-    elif mode == "wrap":
-        found = np.pad(places, (first, last), mode="wrap")
-    else:
+    if mode not in ("edge", "reflect", "wrap"):
         raise Unsupported(f"it pads in mode {mode}")
-    return picked(site, x, axis, found.tolist())
+    places: np.ndarray = np.pad(np.arange(x.type.shape[axis]), (first, last), mode=mode)  # type: ignore[call-overload]
+    return picked(site, x, axis, places.tolist())
 
 
 def picked(site: Site, x: Tensor, axis: int, places: Sequence[int]) -> Tensor:

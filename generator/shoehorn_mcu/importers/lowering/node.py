@@ -93,9 +93,3 @@ def misfit(tensor: TensorProto) -> str:
     if held == 0:
         return f"{said}, and none of them are in the file"
     return f"{said}, and the file has {held:,} {'bytes' if field == 'raw_data' else 'elements'}"
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its class."""
-    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return lines[0].strip()[:200]

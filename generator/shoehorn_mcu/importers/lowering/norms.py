@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
+from operator import add
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import columns
@@ -29,7 +30,7 @@ def lp_normalization(site: Site) -> Value:
     if p not in (1, 2):
         raise Unsupported(f"its norm is {p}, 1 and 2 are supported")
     sizes = mapped(site, lambda t: abs(t) if p == 1 else t * t, x)
-    total = columns.reduced(site, sizes, (axis,), _sum)
+    total = columns.reduced(site, sizes, (axis,), add)
 
     def write(t: Term, s: Term) -> Term:
         norm = s if p == 1 else s.sqrt()
@@ -154,10 +155,6 @@ def group_normalization(site: Site) -> Value:
     of = _centred(site, parts, (1, 3))
     y = _scaled(site, of, _inverse(site, of.variance(site, (1, 3)), site.attribute("epsilon", 1e-5)), *ends)
     return Value(shaped(site, y.tensor, last.type.shape), channels_last(x.rank))
-
-
-def _sum(a: Term, b: Term) -> Term:
-    return a + b
 
 
 def lrn(site: Site) -> Value:

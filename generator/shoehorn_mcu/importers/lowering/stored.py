@@ -19,7 +19,9 @@ from shoehorn_mcu.importers.lowering.int16 import (
     below_one,
     high_product,
     looked_up,
+    reciprocal_of_one_plus,
     rescaled,
+    saturated,
     shifted_right,
     table,
 )
@@ -150,22 +152,6 @@ def _leading_zeros(x: Term) -> Term:
     return 32 - x.cast(DType.UINT32).width().cast(DType.INT32)
 
 
-def _reciprocal_of_one_plus(x: Term) -> Term:
-    """1 / (1 + x) for x in [0, 1), Q0.31 in and out: gemmlowp's one_over_one_plus_x_for_x_in_0_1."""
-    half = ((x.cast(DType.INT64) + (_ONE + 1)) >> 1).cast(DType.INT32)
-    guess = high_product(half, -1010580540) + 1515870810
-    for _ in range(3):
-        error = high_product(half, guess)
-        left = high_product(guess, (1 << 29) - error).cast(DType.INT64) << 2
-        guess = guess + _saturated(left)
-    return _saturated(guess.cast(DType.INT64) << 1)
-
-
-def _saturated(x: Term) -> Term:
-    """The nearest int32 of an int64."""
-    return f.clip(x, -(1 << 31), _ONE).cast(DType.INT32)
-
-
 def divided(operands: tuple[Quant, Quant], to: Quant, dtype: DType, bounds: Bounds) -> Binary:
     """a / b: reference/div.h. What it computes of a divisor of 0 is unspecified."""
     a, b = operands
@@ -182,7 +168,7 @@ def divided(operands: tuple[Quant, Quant], to: Quant, dtype: DType, bounds: Boun
         zeros = _leading_zeros(bottom)
         ahead = ((bottom.cast(DType.UINT32) << zeros.cast(DType.UINT32)) & 0x7FFFFFFF).cast(DType.INT32)
         headroom = _leading_zeros((top < 0).select(~top, top)) - 1
-        quotient = high_product(top << headroom, _reciprocal_of_one_plus(ahead))
+        quotient = high_product(top << headroom, reciprocal_of_one_plus(ahead))
         right = (31 - zeros) + headroom - scale.shift
         result = shifted_right(high_product(quotient, scale.multiplier), f.clip(right, 0, 31))
         return fitted(result, dtype, to.zero_point, bounds)
@@ -202,8 +188,8 @@ def _inverse_root(total: Term) -> tuple[Term, Term]:
     half = shifted_right(value >> 1, 1)
     x = value.constant(1 << 28)  # 1 in Q3.28
     for _ in range(5):
-        cube = _times_64(high_product(high_product(x, x), x))
-        x = _times_8(high_product(x, 3 << 27) - high_product(half, cube))
+        cube = saturated(high_product(high_product(x, x), x).cast(DType.INT64) << 6)  # from Q9.22 to Q3.28
+        x = saturated((high_product(x, 3 << 27) - high_product(half, cube)).cast(DType.INT64) << 3)  # from Q6.25
     x = high_product(x, half_root)
     below = shift < 0
     x, shift = below.select(x << -shift, x), below.select(shift.constant(0), shift)
@@ -232,16 +218,6 @@ def normalised(of: Quant, dtype: DType, shifted: bool) -> Binary:
     return write
 
 
-def _times_64(x: Term) -> Term:
-    """From Q9.22 to Q3.28, saturated."""
-    return _saturated(x.cast(DType.INT64) << 6)
-
-
-def _times_8(x: Term) -> Term:
-    """From Q6.25 to Q3.28, saturated."""
-    return _saturated(x.cast(DType.INT64) << 3)
-
-
 def bounded(of: Quant, to: Quant, low: int, high: int, dtype: DType) -> Unary:
     """x in another scale, between stored values: activations.cc, QuantizedReluX."""
     with np.errstate(over="ignore"):
@@ -261,10 +237,10 @@ def _log(total: Term) -> Term:
     root_half, fourth_root = 1518500250, 1805811301  # of 1/2, Q0.31
     more, quarter = 31 - (_LOG_BITS[1] + 1), 1 << 23  # fraction bits of powers of two, and 1/4 in them
     zeros = _leading_zeros(total)
-    near = _saturated(high_product(total << (zeros - 1), root_half).cast(DType.INT64) << 1)
+    near = saturated(high_product(total << (zeros - 1), root_half).cast(DType.INT64) << 1)
     power = ((_LOG_BITS[0] - zeros) << more) + quarter
     headroom = _leading_zeros(high_product(total, root_half)) - 1
-    other = _saturated(total.cast(DType.INT64) << headroom.cast(DType.INT64))
+    other = saturated(total.cast(DType.INT64) << headroom.cast(DType.INT64))
     other_power = ((_LOG_BITS[0] - headroom) << more) - quarter
     r, power = f.minimum(near, other), f.maximum(power, other_power)
     p = ((r.cast(DType.INT64) + (fourth_root + 1)) >> 1).cast(DType.INT32)
@@ -274,8 +250,8 @@ def _log(total: Term) -> Term:
     top = high_product(q, r) + high_product(high_product(q, square), 117049297)
     inside = q + 1057819769 + high_product(square, 127690142)
     bottom = high_product(p, inside) + high_product(q, 638450708)
-    fraction = high_product(shifted_right(top, _LOG_BITS[1] + 1), _reciprocal_of_one_plus(bottom))
-    return _saturated((high_product(power, 1488522236) + fraction).cast(DType.INT64) << 1)
+    fraction = high_product(shifted_right(top, _LOG_BITS[1] + 1), reciprocal_of_one_plus(bottom))
+    return saturated((high_product(power, 1488522236) + fraction).cast(DType.INT64) << 1)
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
         (top, left), (bottom, right) = zeros + of.before, zeros + of.after
         padding = Padding(top, bottom, left, right)
         if counted and padding != Padding():
-            x = padded(site, x, (0, top, left, 0), (0, bottom, right, 0), zero_of(x))
+            x = padded(site, x, (0, top, left, 0), (0, bottom, right, 0), x.type.zero)
             padding = Padding()
         clamp = RealClamp() if x.type.quant is None else Clamp(*x.type.dtype.limits)
         made = site.emit(op, x, kernel=kernel, stride=stride, padding=padding, clamp=clamp)
@@ -207,11 +207,6 @@ def _to_power(t: Term, p: int) -> Term:
 
 def _root(t: Term, p: int) -> Term:
     return t.cast(t.dtype) if p == 1 else t.sqrt() if p == 2 else functions.power(t, t.constant(1.0 / p))
-
-
-def zero_of(x: Tensor) -> int:
-    """The stored value of 0."""
-    return 0 if x.type.quant is None else x.type.quant.zero_point
 
 
 def global_average_pool(site: Site) -> Value:

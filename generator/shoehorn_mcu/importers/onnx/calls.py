@@ -67,7 +67,7 @@ def _expand(body: _Body, bodies: Mapping[_Key, _Body]) -> None:
 
 def _body(nodes: Iterable[NodeProto], functions: Mapping[_Key, FunctionProto]) -> _Body:
     made = _Body()
-    for node in _all(nodes):
+    for node in every_node(nodes):
         key = _domain(node), node.op_type, node.overload
         made.ops += 1
         if key in functions:
@@ -76,13 +76,13 @@ def _body(nodes: Iterable[NodeProto], functions: Mapping[_Key, FunctionProto]) -
     return made
 
 
-def _all(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+def every_node(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """The nodes, and those of their subgraphs."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
             for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _all(graph.node)
+                yield from every_node(graph.node)
 
 
 def _domain(named: NodeProto | FunctionProto) -> str:

@@ -7,7 +7,7 @@ are 128 less.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import int16, layout, maps
 from shoehorn_mcu.importers.lowering.geometry import axis_of
-from shoehorn_mcu.importers.lowering.site import Site, Value
+from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.ir import Array, DType, Floats, Ints, Quant, Tensor
 from shoehorn_mcu.ops import Clamp, Requantize, Table
 from shoehorn_mcu.ops.unary import round_away
@@ -35,24 +35,25 @@ class Coded:
     @property
     def real(self) -> Array:
         """The numbers that it stands for, in float32."""
-        whole, scales = self._parts()
-        real: Array = (whole.astype(np.float32) * scales.astype(np.float32)).reshape(self.data.shape)
+        real: Array = self.whole.astype(np.float32) * self._along(self.quant.scales).astype(np.float32)
         return real
 
     @property
     def exact(self) -> Floats:
         """The same without rounding."""
-        whole, scales = self._parts()
-        real: Floats = (whole * scales).reshape(self.data.shape)
+        real: Floats = self.whole * self._along(self.quant.scales)
         return real
 
-    def _parts(self) -> tuple[Ints, Floats]:
-        """The integers less their zero points, and scales that broadcast with them."""
-        along = [1] * self.data.ndim
-        if self.quant.axis is not None:
-            along[self.quant.axis] = -1
-        zeros, scales = (np.array(each).reshape(along) for each in (self.quant.zero_points, self.quant.scales))
-        return self.data.astype(np.int64) - zeros, scales
+    @property
+    def whole(self) -> Ints:
+        """The integers less their zero points."""
+        whole: Ints = self.data.astype(np.int64) - self._along(self.quant.zero_points)
+        return whole
+
+    def _along(self, numbers: Sequence[float]) -> np.ndarray[Any, Any]:
+        """One number, or one for each place of the quantisation's axis, as an array that broadcasts with the data."""
+        axis = self.quant.axis
+        return np.array(numbers).reshape([-1 if place == axis else 1 for place in range(self.data.ndim)])
 
     def along_its_axis(self) -> Coded:
         """The same with an element for each scale where there is one for all, such as the bias of a QGemm."""
@@ -97,6 +98,17 @@ class Chain:
             raise Unsupported(f"its {role} are not quantised")
         return self.coded[name]
 
+    def operand(self, place: int, rank: int = 0) -> Value:
+        """An operand that is computed, or a quantised constant with one scale; with so many dimensions at least."""
+        name = self.site.node.inputs[place] if self.site.given(place) else ""
+        if name not in self.coded:
+            return self.site.raised(self.site.value(place), rank)
+        coded = self.coded[name]
+        if coded.quant.axis is not None or coded.data.dtype != np.int8:
+            raise Unsupported("it reads a constant with a scale per channel, or of more than 8 bits")
+        raised = coded.data.reshape((1,) * (rank - coded.data.ndim) + coded.data.shape)
+        return as_plain(self.site.weights(raised, coded.quant))
+
     def clamp(self) -> Clamp:
         """The bounds as stored values."""
         scale, zero, limits = self.target.scale, self.target.zero_point, self.dtype.limits
@@ -138,10 +150,7 @@ def symmetric(coded: Coded) -> Coded:
     if data.dtype != np.int8:
         raise Unsupported(f"its weights are {data.dtype}, 8 bits are supported")
     if any(quant.zero_points):
-        along = [1] * data.ndim
-        if quant.axis is not None:
-            along[quant.axis] = -1
-        wide = data.astype(np.int16) - np.array(quant.zero_points, np.int16).reshape(along)
+        wide = coded.whole.astype(np.int16)
         data = wide.astype(np.int8) if wide.min() >= -128 and wide.max() <= 127 else wide
     return Coded(data, Quant(quant.scales, (0,) * len(quant.scales), quant.axis))
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoehorn_mcu.base.errors import first_line
 from shoehorn_mcu.importers.declared import Declared
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.lowering.node import BY_SCALE, DOMAINS, RawNode, array_of, first_line
+from shoehorn_mcu.importers.lowering.node import BY_SCALE, DOMAINS, RawNode, array_of
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
-from shoehorn_mcu.importers.onnx.calls import check_calls
+from shoehorn_mcu.importers.onnx.calls import check_calls, every_node
 from shoehorn_mcu.importers.onnx.external import MOST_BYTES, elements, piece_of, put, tensors
 from shoehorn_mcu.importers.onnx.fold import FILE_LIMIT_BYTES, dtype_of, fixed_shape, folded, limited, unknown_operand
 from shoehorn_mcu.ir import Array
@@ -98,12 +100,8 @@ def in_opset(model: ModelProto) -> ModelProto:
 
 def _named(graph: GraphProto, domain: str, names: Collection[str]) -> Iterator[NodeProto]:
     """The nodes of a domain with one of these names, those of subgraphs too."""
-    for node in graph.node:
-        if node.domain in (DOMAINS if domain == "" else (domain,)) and node.op_type in names:
-            yield node
-        for attribute in node.attribute:
-            for inside in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _named(inside, domain, names)
+    domains = DOMAINS if domain == "" else (domain,)
+    return (node for node in every_node(graph.node) if node.domain in domains and node.op_type in names)
 
 
 def _is_of_onnx(name: str) -> bool:
@@ -120,8 +118,7 @@ def _with_constants(model: ModelProto) -> ModelProto:
     inputs = {value.name for value in model.graph.input}
     if model.ir_version >= _IR_OF_CONSTANTS or all(each.name in inputs for each in model.graph.initializer):
         return model
-    made = type(model)()
-    made.CopyFrom(model)
+    made = deepcopy(model)
     made.ir_version = _IR_OF_CONSTANTS
     return made
 
@@ -132,8 +129,7 @@ def _apart(model: ModelProto) -> ModelProto:
     names = [name for name, since in _ONNX_RUNTIMES.items() if version < since]
     if not any(True for _ in _named(model.graph, "", names)):
         return model
-    made = type(model)()
-    made.CopyFrom(model)
+    made = deepcopy(model)
     for node in _named(made.graph, "", names):
         node.domain = _MICROSOFT
     if all(entry.domain != _MICROSOFT for entry in made.opset_import):
@@ -291,14 +287,10 @@ def _place_as_before(graph: GraphProto) -> None:
     """
     from onnx import helper
 
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inside in (attribute.g, *attribute.graphs):
-                _place_as_before(inside)
-        if node.op_type == "Resize" and node.domain in DOMAINS:
-            said = {attribute.name for attribute in node.attribute}
-            asked = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": BY_SCALE}
-            node.attribute.extend(helper.make_attribute(k, v) for k, v in asked.items() if k not in said)
+    for node in _named(graph, "", ("Resize",)):
+        said = {attribute.name for attribute in node.attribute}
+        asked = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": BY_SCALE}
+        node.attribute.extend(helper.make_attribute(k, v) for k, v in asked.items() if k not in said)
 
 
 _CLASS = re.compile(r"^(\w+\.)*\w+(Error|Exception): ")

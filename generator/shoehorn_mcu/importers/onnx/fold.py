@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoehorn_mcu.base.errors import first_line
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.lowering.node import DOMAINS, RawNode, code_of, first_line, misfit, raw_node
+from shoehorn_mcu.importers.lowering.node import DOMAINS, RawNode, code_of, misfit, raw_node
 from shoehorn_mcu.importers.lowering.places import resized
 from shoehorn_mcu.importers.onnx import fused, qlinear
 from shoehorn_mcu.importers.onnx.calls import EXPANDED_OPS

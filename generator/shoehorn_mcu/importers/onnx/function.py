@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from shoehorn_mcu.importers.lowering.node import DOMAINS
@@ -65,10 +66,7 @@ def renamed_body(body: GraphProto, names: Mapping[str, str], prefix: str) -> tup
 
 def _instance(node: NodeProto, names: dict[str, str], given: Mapping[str, AttributeProto], prefix: str) -> NodeProto:
     """A copy of a body's node; the names that it writes are added to `names`."""
-    from onnx import NodeProto
-
-    made = NodeProto()
-    made.CopyFrom(node)
+    made = deepcopy(node)
     made.input[:] = [names.get(name, name) if name else "" for name in node.input]
     for name in node.output:
         if name and name not in names:

@@ -18,8 +18,8 @@ from shoehorn_mcu.importers.forms import Row, converters
 from shoehorn_mcu.importers.lowering import columns, elements, int16, maps
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.importers.onnx import quantised as int8
-from shoehorn_mcu.importers.onnx.chain import Chain, Coded, bounded
-from shoehorn_mcu.ir import Array, DType, Quant
+from shoehorn_mcu.importers.onnx.chain import Chain, bounded
+from shoehorn_mcu.ir import DType, Quant
 
 Convert = Callable[[Chain], Value]
 
@@ -67,13 +67,7 @@ def _operand(of: Chain, place: int) -> Value:
     coded = of.coded[name]
     if coded.quant.axis is not None or coded.data.dtype.itemsize > 2:
         raise Unsupported("it reads a constant with a scale per channel")
-    return as_plain(of.site.weights(_whole(coded), _symmetric(coded.quant)))
-
-
-def _whole(coded: Coded) -> Array:
-    """The constant less its zero point."""
-    whole: Array = (coded.data.astype(np.int32) - coded.quant.zero_point).astype(np.int16)
-    return whole
+    return as_plain(of.site.weights(coded.whole.astype(np.int16), _symmetric(coded.quant)))
 
 
 def _bounded(of: Chain, low: float, high: float) -> Value:

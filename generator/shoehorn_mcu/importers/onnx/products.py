@@ -83,7 +83,7 @@ def _product(of: Chain) -> Value:
     site = of.site
     if of.dtype is not DType.INT8:
         raise Unsupported("of int16 only the product with a constant matrix of int8 has a kernel")
-    a, b = (_operand(of, place) for place in (0, 1))
+    a, b = (of.operand(place) for place in (0, 1))
     quants = a.tensor.type.quantised, b.tensor.type.quantised
     zeros = [quant.zero_point for quant in quants]
     step = quants[0].scale * quants[1].scale
@@ -104,17 +104,6 @@ def _product(of: Chain) -> Value:
 
     operands = (sums,) if added is None else (sums, as_plain(site.weights(added)))
     return maps.of_stored(site, finish, *operands, quant=of.target)
-
-
-def _operand(of: Chain, place: int) -> Value:
-    """An operand that is computed, or a quantised constant with one scale."""
-    name = of.site.node.inputs[place]
-    if name not in of.coded:
-        return of.site.value(place)
-    found = of.coded[name]
-    if found.quant.axis is not None or found.data.dtype != np.int8:
-        raise Unsupported("it reads a constant with a scale per channel, or of more than 8 bits")
-    return as_plain(of.site.weights(found.data, found.quant))
 
 
 def _added(of: Chain, step: float) -> Array | None:

@@ -297,7 +297,7 @@ class Quantising:
                 low = max(low, 0.0)
             elif len(found) == 1 and self._bias(raw, node) is not None:
                 continue
-            elif node.code == "Clip" and all(n in self.raw.constants for n in node.inputs[1:] if n):
+            elif self._clips(node):
                 bounds = elements.bounds(self.site(node, {}))
                 low, high = max(low, bounds[0]), min(high, bounds[1])
             else:

@@ -4,6 +4,7 @@ numbers, and QuantizeLinear."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,8 +69,7 @@ def parts_of(node: NodeProto, rank: int | None) -> tuple[NodeProto, ...] | None:
     form = FORMS.get(code_of(node))
     if form is None:
         return None
-    own = type(node)()
-    own.CopyFrom(node)
+    own = deepcopy(node)
     parts = _Parts(own, form, rank)
     return None if rank is None and parts.is_channels_last else tuple(parts.all())
 

@@ -27,15 +27,18 @@ from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
 Reals = NDArray[np.float32]
 
 
-def conv(of: Chain) -> Value:
-    """Conv of an image, or of a sequence N, C, W."""
-    site, weights = of.site, symmetric(of.constant(1, "weights"))
-    value = site.value(0)
+def _windows(of: Chain) -> tuple[Value, Coded]:
+    """An image, or a sequence N, C, W, and weights of as many dimensions, which are given back with two sizes."""
+    value, weights = of.site.value(0), symmetric(of.constant(1, "weights"))
     if weights.data.ndim != value.rank:
         raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
-    x = site.image(value)
-    data = weights.data.reshape(*weights.data.shape[:2], -1, weights.data.shape[-1])
-    weights = replace(weights, data=data)
+    return value, replace(weights, data=weights.data.reshape(*weights.data.shape[:2], -1, weights.data.shape[-1]))
+
+
+def conv(of: Chain) -> Value:
+    """Conv of an image, or of a sequence N, C, W."""
+    site, (value, weights) = of.site, _windows(of)
+    x, data = site.image(value), weights.data
     alone = grouping(site, data.shape, x.type.shape[3])
     op = ops.DepthwiseConv2d if alone else ops.Conv2d
     made = site.emit(
@@ -52,14 +55,10 @@ def conv(of: Chain) -> Value:
 
 def conv_transpose(of: Chain) -> Value:
     """ConvTranspose of an image or a sequence, of all channels with all, without dilation."""
-    site, weights = of.site, symmetric(of.constant(1, "weights"))
-    value = site.value(0)
-    if weights.data.ndim != value.rank:
-        raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
+    site, (value, weights) = of.site, _windows(of)
     if site.attribute("group", 1) != 1 or pair(site, "dilations") != (1, 1):
         raise Unsupported("it has groups or dilations")
-    x, data = site.image(value), weights.data
-    weights = replace(weights, data=data.reshape(*data.shape[:2], -1, data.shape[-1]))
+    x = site.image(value)
     size, kernel, strides = x.type.shape[1:3], weights.data.shape[2:], pair(site, "strides")
     before, after = transposed_pads(site, size, kernel)
     if min(before) < 0:
@@ -94,7 +93,7 @@ def binary(op: type[ops.Add] | type[ops.Mul] | type[ops.Sub]) -> Callable[[Chain
         if a_number is not None and ranks[1] >= ranks[0]:
             return _table(of, partial(_with_number, write, a_number, last=False), 1)
         rank = max(ranks)
-        a, b, order = site.in_one_order(*(_operand(of, place, rank) for place in (0, 1)))
+        a, b, order = site.in_one_order(*(of.operand(place, rank) for place in (0, 1)))
         return Value(site.emit(op, a, b, quant=of.target, clamp=of.clamp()), order)
 
     return convert
@@ -116,18 +115,6 @@ def _rank(of: Chain, place: int) -> int:
     """The number of an operand's dimensions."""
     name = of.site.node.inputs[place] if of.site.given(place) else ""
     return of.coded[name].data.ndim if name in of.coded else of.site.value(place).rank
-
-
-def _operand(of: Chain, place: int, rank: int) -> Value:
-    """An operand that is computed, or a quantised constant, with so many dimensions."""
-    name = of.site.node.inputs[place] if of.site.given(place) else ""
-    if name not in of.coded:
-        return of.site.raised(of.site.value(place), rank)
-    coded = of.coded[name]
-    if coded.quant.axis is not None or coded.data.dtype != np.int8:
-        raise Unsupported("it reads a constant with a scale per channel")
-    raised = coded.data.reshape((1,) * (rank - coded.data.ndim) + coded.data.shape)
-    return as_plain(of.site.weights(raised, coded.quant))
 
 
 def global_average_pool(of: Chain) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.movers import padded, shaped, sliced
-from shoehorn_mcu.importers.lowering.site import Value, as_image, as_plain
-from shoehorn_mcu.importers.tflite.by_onnx import Convert, through
+from shoehorn_mcu.importers.lowering.site import Value, as_plain
+from shoehorn_mcu.importers.tflite.by_onnx import Convert, of_image
 from shoehorn_mcu.importers.tflite.site import Site
 
 
@@ -20,13 +19,9 @@ def blocks(code: str) -> Convert:
     """DEPTH_TO_SPACE and its reverse: TFLite's images have their channels last."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
-        name, x = there.node.inputs[0], there.value(0)
-        if x.rank != 4:
-            raise Unsupported(f"its input has {x.rank} dimensions, 4 are needed")
-        there = replace(there, values={name: as_image(x.tensor)})
-        found = through(there, code, (name,), {"blocksize": site.options.block_size})
-        assert isinstance(found, Value)
-        return as_plain(there.ordered(found, onnx.NHWC))
+        if (rank := there.value(0).rank) != 4:
+            raise Unsupported(f"its input has {rank} dimensions, 4 are needed")
+        return as_plain(of_image(there, code, 0, (), {"blocksize": site.options.block_size}))
 
     return convert
 
@@ -55,9 +50,8 @@ def space_to_batch(site: Site, there: onnx.Site) -> Value:
     blocks = _blocks_of(site, there.value(0).rank)
     pads = pairs(site, 2, "paddings", len(blocks))
     x = there.plain(there.value(0))
-    border = 0 if x.type.quant is None else x.type.quant.zero_point
     rest = (0,) * (len(x.type.shape) - 1 - len(blocks))
-    x = padded(there, x, (0, *pads[:, 0].tolist(), *rest), (0, *pads[:, 1].tolist(), *rest), border)
+    x = padded(there, x, (0, *pads[:, 0].tolist(), *rest), (0, *pads[:, 1].tolist(), *rest), x.type.zero)
     n, *sizes = x.type.shape
     count = len(blocks)
     if any(size % block for size, block in zip(sizes, blocks, strict=False)):

@@ -10,9 +10,9 @@ from shoehorn_mcu.importers.lowering import maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.node import RawNode
 from shoehorn_mcu.importers.lowering.ops import CONVERTERS as ONNX
-from shoehorn_mcu.importers.lowering.site import Value, as_plain, renamed
+from shoehorn_mcu.importers.lowering.site import Value, as_image, as_plain, renamed
 from shoehorn_mcu.importers.tflite.site import Part, Site
-from shoehorn_mcu.ir import Array, State
+from shoehorn_mcu.ir import Array, State, Tensor
 from shoehorn_mcu.ops import Relabel
 from shoehorn_mcu.ops.formula import Term
 
@@ -72,6 +72,15 @@ def through(there: onnx.Site, code: str, inputs: Sequence[str], attributes: Mapp
     """What the converter of an ONNX op makes of these operands."""
     node = replace(there.node, inputs=tuple(inputs), attributes=dict(attributes))
     return ONNX[code](replace(there, node=node))
+
+
+def of_image(there: onnx.Site, code: str, place: int, inputs: Sequence[str], attributes: Mapping[str, Any]) -> Tensor:
+    """As `through`, of an op on the image that an operand is, N, H, W, C, which comes first; the result is one, too."""
+    name = there.node.inputs[place]
+    there = replace(there, values={**there.values, name: as_image(there.value(place).tensor)})
+    found = through(there, code, (name, *inputs), attributes)
+    assert isinstance(found, Value)
+    return there.ordered(found, onnx.NHWC)
 
 
 def with_constants(there: onnx.Site, arrays: Mapping[str, Array]) -> onnx.Site:

@@ -19,14 +19,14 @@ _INT16: Mapping[str, Form] = {
     **dict.fromkeys(int16.CONVERTERS, FORMULA),
     **dict.fromkeys(("MEAN", "SOFTMAX"), (Map, Reduce)),
 }
-"""Of int16, where it is not that of int8."""
+"""What ops become for int16 tensors, where that differs from what they become for int8 tensors."""
 
 _EXACT: Mapping[str, Form] = {
     "BATCH_MATMUL": (MatMul, Map),
     "CUMSUM": (Scan, Map),
     **dict.fromkeys(("REDUCE_PROD", "SUM"), (Reduce, Map)),
 }
-"""Of quantised tensors in integers, where they become other ops than numbers do."""
+"""What ops become where they compute quantised tensors in integers, if that differs from what plain integers need."""
 
 _COMPLEX = ("COMPLEX_ABS", "RFFT2D")
 """Ops of which one end is complex, so that nothing quantised is there."""

@@ -24,6 +24,7 @@ from shoehorn_mcu.importers.tflite.tensors import convert, resized, unique_names
 from shoehorn_mcu.importers.tflite.uint8 import with_int8
 from shoehorn_mcu.importers.tflite.variables import RawState, without_variables
 from shoehorn_mcu.ir import Array, Graph, GraphError, Node, Op, OpFault, Quant, State, Tensor, verify
+from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops import Requantize
 from shoehorn_mcu.ops.laws import quoted
 
@@ -139,9 +140,7 @@ class _Import:
         for place in places:
             name = self.names[place]
             if (end := self.ends.get(place)) is not None:
-                inside, name = name, end.name
-                while name in self.taken:
-                    name += "_"
+                inside, name = name, free_name(self.taken, end.name)
                 self.taken.add(name)
                 self.tensors[name] = convert(end, name)
                 read, written = (name, inside) if ahead else (inside, name)
@@ -153,9 +152,7 @@ class _Import:
     def _state(self, state: RawState) -> State:
         """A variable, and its first value as a tensor."""
         read = self._tensor(state.read)
-        initial = f"{read.name}_initial"
-        while initial in self.taken:
-            initial += "_"
+        initial = free_name(self.taken, f"{read.name}_initial")
         first = convert(replace(state.initial, shape=self.raw.tensors[state.read].shape), initial)
         self.tensors[initial] = Tensor(initial, read.type, first.data)
         return State(read.name, self.names[state.write], initial)

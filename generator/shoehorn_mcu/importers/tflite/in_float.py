@@ -8,15 +8,10 @@ from dataclasses import replace
 from shoehorn_mcu.importers.source import InFloat
 from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
 from shoehorn_mcu.importers.tflite.tensors import QUANTISED
+from shoehorn_mcu.importers.tflite.uint8 import WITH_WEIGHTS
 
-LINEAR: Mapping[str, tuple[int, int]] = {
-    "BATCH_MATMUL": (0, 1),
-    "CONV_2D": (0, 1),
-    "DEPTHWISE_CONV_2D": (0, 1),
-    "FULLY_CONNECTED": (0, 1),
-    "TRANSPOSE_CONV": (2, 1),
-}
-"""By op: the places of its input and of its weights."""
+LINEAR: Mapping[str, tuple[int, int]] = {**WITH_WEIGHTS, "BATCH_MATMUL": (0, 1)}
+"""By op: the places of its input and of its weights, or of its two matrices."""
 
 
 def in_float(

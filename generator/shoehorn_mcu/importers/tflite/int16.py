@@ -6,7 +6,7 @@ Convolutions and dense layers, pools and all that only moves elements have the c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +20,7 @@ from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, one_scale, qua
 from shoehorn_mcu.ir import DType, Quant, Tensor
 from shoehorn_mcu.ops import Softmax
 from shoehorn_mcu.ops.clamp import Bounds
+from shoehorn_mcu.ops.formula import Term
 
 
 def applies(site: Site) -> bool:
@@ -47,50 +48,43 @@ def converter(convert: Callable[[Site, onnx.Site], Value]) -> Callable[[Site], P
     return converted
 
 
-def _unary(write: Callable[[Quant, Quant], int16.Unary]) -> Callable[[Site], Part]:
-    """A converter of an op of one operand by the scales of operand and result."""
-
-    def convert(site: Site, there: onnx.Site) -> Value:
-        made = write(quant_of(site.input(0, "input")), quant_of(site.output))
-        return maps.of_stored(there, made, there.value(0))
-
-    return converter(convert)
+Write = Callable[[Site], Callable[..., Term]]
+"""What writes the formula of an op's operands by their scales and its options."""
 
 
-def _operands(site: Site) -> tuple[Quant, Quant]:
-    return quant_of(site.input(0, "operand")), quant_of(site.input(1, "operand"))
+def _formula(write: Write) -> Callable[[Site, onnx.Site], Value]:
+    return lambda site, there: maps.of_stored(there, write(site), *by_onnx.values(there))
 
 
-def _double(write: Callable[[tuple[Quant, Quant], Quant, Bounds], int16.Binary]) -> Callable[[Site], Part]:
-    """A converter of an op of two operands with a fused activation, by the scales of operands and result."""
+def _unary(write: Callable[[Quant, Quant], int16.Unary]) -> Write:
+    """An op of one operand by the scales of operand and result."""
+    return lambda site: write(quant_of(site.input(0, "input")), quant_of(site.output))
 
-    def convert(site: Site, there: onnx.Site) -> Value:
+
+def _double(write: Callable[[tuple[Quant, Quant], Quant, Bounds], int16.Binary]) -> Write:
+    """An op of two operands with a fused activation, by the scales of operands and result."""
+
+    def made(site: Site) -> int16.Binary:
         bounds = clamp(site.options.activation, site.output)
-        made = write(_operands(site), quant_of(site.output), bounds)
-        return maps.of_stored(there, made, there.value(0), there.value(1))
+        operands = quant_of(site.input(0, "operand")), quant_of(site.input(1, "operand"))
+        return write(operands, quant_of(site.output), bounds)
 
-    return converter(convert)
+    return made
 
 
-def _relu6(site: Site, there: onnx.Site) -> Value:
+def _relu6(site: Site) -> int16.Unary:
     """Stored values are clamped, and not rescaled."""
-    six = min(int16.HIGH, stored(6.0, quant_of(site.input(0, "input"))))
-    return maps.of_stored(there, int16.clipped(0, six), there.value(0))
+    return int16.clipped(0, min(int16.HIGH, stored(6.0, quant_of(site.input(0, "input")))))
 
 
-def _quantize(site: Site, there: onnx.Site) -> Value:
+def _quantize(site: Site) -> int16.Unary:
     """From float32, or between integers of 8, 16 and 32 bits."""
     x, y = site.input(0, "input"), site.output
     if x.type.dtype is DType.FLOAT32:
-        return maps.of_stored(there, int16.quantised(_scale(site, y), y.type.dtype), there.value(0))
+        return int16.quantised(_scale(site, y), y.type.dtype)
     if {x.type.dtype, y.type.dtype} - {DType.INT8, DType.INT16, DType.INT32}:
         raise Unsupported(f"it quantises {x.type.dtype.value} to {y.type.dtype.value}")
-    write = int16.requantised(_scale(site, x), _scale(site, y), x.type.dtype, y.type.dtype)
-    return maps.of_stored(there, write, there.value(0))
-
-
-def _dequantize(site: Site, there: onnx.Site) -> Value:
-    return maps.of_stored(there, int16.dequantised(_scale(site, site.input(0, "input"))), there.value(0))
+    return int16.requantised(_scale(site, x), _scale(site, y), x.type.dtype, y.type.dtype)
 
 
 def _mean(site: Site, there: onnx.Site) -> Value:
@@ -112,23 +106,26 @@ def _softmax(site: Site, there: onnx.Site) -> Value:
     return as_plain(int16.softmax(there, x, quant_of(site.output), beta))
 
 
-def _leaky_relu(site: Site, there: onnx.Site) -> Value:
-    alpha = site.options.factor
-    write = int16.leaky_relu(quant_of(site.input(0, "input")), quant_of(site.output), alpha)
-    return maps.of_stored(there, write, there.value(0))
+def _leaky_relu(site: Site) -> int16.Unary:
+    return int16.leaky_relu(quant_of(site.input(0, "input")), quant_of(site.output), site.options.factor)
 
 
-CONVERTERS: dict[str, Callable[[Site], Part]] = {
+_FORMULAS: Mapping[str, Write] = {
     "ADD": _double(partial(int16.summed, 1)),
     "SUB": _double(partial(int16.summed, -1)),
     "MUL": _double(int16.multiplied),
     "RELU": _unary(lambda of, to: int16.bounded(of, to, 0)),
-    "RELU6": converter(_relu6),
+    "RELU6": _relu6,
     "LOGISTIC": _unary(int16.logistic),
     "TANH": _unary(int16.tanh),
-    "LEAKY_RELU": converter(_leaky_relu),
-    "QUANTIZE": by_onnx.converter(_quantize),
-    "DEQUANTIZE": by_onnx.converter(_dequantize),
+    "LEAKY_RELU": _leaky_relu,
+}
+"""Ops whose operands and results are all int16."""
+
+CONVERTERS: Mapping[str, Callable[[Site], Part]] = {
+    **{code: converter(_formula(write)) for code, write in _FORMULAS.items()},
+    "QUANTIZE": by_onnx.converter(_formula(_quantize)),
+    "DEQUANTIZE": by_onnx.converter(_formula(lambda site: int16.dequantised(_scale(site, site.input(0, "input"))))),
     "MEAN": converter(_mean),
     "SOFTMAX": by_onnx.converter(_softmax),
 }

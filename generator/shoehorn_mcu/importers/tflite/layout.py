@@ -113,7 +113,7 @@ def pad(site: Site) -> Part:
     rank = len(x.type.shape)
     if len(amounts) != 2 * rank or min(amounts, default=0) < 0:
         raise ImportFault(f"a padding of {amounts} for {rank} dimensions; two per dimension are needed, none below 0")
-    value = 0 if x.type.quant is None else x.type.quant.zero_point
+    value = x.type.zero
     if (given := site.optional(2)) is not None:
         if x.type.dtype is DType.FLOAT32:
             raise Unsupported(f"its input {quoted(x.name)} is float32 and its value is not 0 by definition")

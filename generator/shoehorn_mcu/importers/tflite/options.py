@@ -44,8 +44,8 @@ class Options:
     halves_up: bool = False  # average pools only, and no field of the file: see AveragePool2d
     # Dense layers, products and recurrent layers
     shuffled: bool = False  # the weights are not in the default format
-    adj_x: bool = False  # the matrices of the first operand are transposed, those of the second one by adj_y
-    adj_y: bool = False
+    adj_x: bool = False  # BATCH_MATMUL multiplies by the transposed matrices of its first operand
+    adj_y: bool = False  # the same for its second operand
     cell_clip: float = 0.0  # the largest magnitude of a cell state, 0 for none
     time_major: bool = False
     rank: int = 0  # filters of a unit

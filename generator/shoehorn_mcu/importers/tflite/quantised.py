@@ -162,28 +162,23 @@ def _dtype(site: Site) -> DType:
     return site.output.type.dtype
 
 
-def _compared(write: Callable[[Term, Term], Term]) -> Single:
-    def convert(site: Site, there: onnx.Site) -> Value:
-        made = stored.compared(write, _operands(site))
-        return maps.mapped(there, made, there.value(0), there.value(1))
+def _formula(write: Callable[[Site], Callable[..., Term]]) -> Single:
+    """The formula of all operands that is written by their scales and the op's options."""
+    return lambda site, there: maps.mapped(there, write(site), *by_onnx.values(there))
 
-    return convert
+
+def _compared(write: Callable[[Term, Term], Term]) -> Single:
+    return _formula(lambda site: stored.compared(write, _operands(site)))
 
 
 def _double(write: Callable[[tuple[Quant, Quant], Quant, DType], int16.Binary]) -> Single:
     """An op of two operands, by the scales of these and of the result."""
-
-    def convert(site: Site, there: onnx.Site) -> Value:
-        made = write(_operands(site), quant_of(site.output), _dtype(site))
-        return maps.mapped(there, made, there.value(0), there.value(1))
-
-    return convert
+    return _formula(lambda site: write(_operands(site), quant_of(site.output), _dtype(site)))
 
 
-def _divided(site: Site, there: onnx.Site) -> Value:
+def _divided(site: Site) -> int16.Binary:
     bounds = clamp(site.options.activation, site.output)
-    made = stored.divided(_operands(site), quant_of(site.output), _dtype(site), bounds)
-    return maps.mapped(there, made, there.value(0), there.value(1))
+    return stored.divided(_operands(site), quant_of(site.output), _dtype(site), bounds)
 
 
 _MOST = 7  # addends of one formula, beside the sum so far
@@ -291,30 +286,23 @@ def _log_softmax(site: Site, there: onnx.Site) -> Value:
 
 
 def _bounded(low: float, high: float) -> Single:
-    def convert(site: Site, there: onnx.Site) -> Value:
-        of, to, limits = quant_of(site.input(0, "input")), quant_of(site.output), _dtype(site).limits
-        least, most = max(limits[0], steps(low, to)), min(limits[1], steps(high, to))
-        return maps.mapped(there, stored.bounded(of, to, least, most, _dtype(site)), there.value(0))
+    def write(of: Quant, to: Quant, dtype: DType) -> int16.Unary:
+        least, most = max(dtype.limits[0], steps(low, to)), min(dtype.limits[1], steps(high, to))
+        return stored.bounded(of, to, least, most, dtype)
 
-    return convert
+    return _single(write)
 
 
 def _single(write: Callable[[Quant, Quant, DType], int16.Unary]) -> Single:
     """An op of one operand, by the scales of operand and result."""
-
-    def convert(site: Site, there: onnx.Site) -> Value:
-        of, to = quant_of(site.input(0, "input")), quant_of(site.output)
-        return maps.mapped(there, write(of, to, _dtype(site)), there.value(0))
-
-    return convert
+    return _formula(lambda site: write(quant_of(site.input(0, "input")), quant_of(site.output), _dtype(site)))
 
 
-def _gelu(site: Site, there: onnx.Site) -> Value:
+def _gelu(site: Site) -> int16.Unary:
     """By LiteRT's table, for tflite-micro has no kernel."""
-    approximate = site.options.approximate
-    op = Gelu(name=site.name, inputs=(site.input(0, "input").name,), output=site.output.name, approximate=approximate)
-    made = stored.of_table(op.real, quant_of(site.input(0, "input")), quant_of(site.output))
-    return maps.mapped(there, made, there.value(0))
+    x, approximate = site.input(0, "input"), site.options.approximate
+    op = Gelu(name=site.name, inputs=(x.name,), output=site.output.name, approximate=approximate)
+    return stored.of_table(op.real, quant_of(x), quant_of(site.output))
 
 
 @dataclass(frozen=True)
@@ -340,8 +328,8 @@ INTEGERS: Mapping[str, Arithmetic] = {
     "ADD_N": Arithmetic(_added, _BYTES, alike=True),
     "BATCH_MATMUL": Arithmetic(_matrix_product),
     "CUMSUM": Arithmetic(_cumulated, _BYTES),
-    "DIV": Arithmetic(_divided),
-    "GELU": Arithmetic(_gelu, _WORDS),
+    "DIV": Arithmetic(_formula(_divided)),
+    "GELU": Arithmetic(_formula(_gelu), _WORDS),
     "EXP": Arithmetic(_single(lambda of, to, dtype: stored.of_table(int16.power_of_e, of, to)), _WORDS),
     "EQUAL": Arithmetic(_compared(lambda a, b: a.equals(b))),
     "GREATER": Arithmetic(_compared(lambda a, b: a > b), _BYTES),

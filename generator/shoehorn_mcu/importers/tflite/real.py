@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from shoehorn_mcu.importers.tflite.by_onnx import (
     as_onnx,
     converter,
     formula,
+    of_image,
     through,
     values,
     with_constants,
@@ -211,18 +212,10 @@ def _log_softmax(site: Site, there: onnx.Site) -> Value:
 
 def _lrn(site: Site, there: onnx.Site) -> Value:
     """ONNX divides alpha by the window's size, TFLite does not."""
-    options, name = site.options, there.node.inputs[0]
+    options = site.options
     size = 2 * options.radius + 1
-    attributes = {
-        "size": size,
-        "alpha": options.alpha * size,
-        "beta": options.beta,
-        "bias": options.bias,
-    }
-    there = replace(there, values={name: as_image(there.value(0).tensor)})
-    found = through(there, "LRN", (name,), attributes)
-    assert isinstance(found, Value)
-    return as_plain(there.ordered(found, onnx.NHWC))
+    attributes = {"size": size, "alpha": options.alpha * size, "beta": options.beta, "bias": options.bias}
+    return as_plain(of_image(there, "LRN", 0, (), attributes))
 
 
 def _cast(site: Site, there: onnx.Site) -> Value:
@@ -272,13 +265,10 @@ def _transpose_conv(site: Site, there: onnx.Site) -> Value:
         first.append(over // 2)
         last.append(over - over // 2)
         more.append(max(0, asked[1 + place] - full))
-    name = there.node.inputs[2]
     there = with_constants(there, {"weights": weights.transpose(3, 0, 1, 2)})
-    there = replace(there, values={**there.values, name: as_image(x.tensor)})
     attributes = {"strides": options.stride, "pads": (*first, *last), "output_padding": tuple(more)}
-    found = through(there, "ConvTranspose", (name, "weights", *there.node.inputs[3:]), attributes)
-    assert isinstance(found, Value)
-    y = Value(there.ordered(found, onnx.NHWC), onnx.NHWC)
+    made = of_image(there, "ConvTranspose", 2, ("weights", *there.node.inputs[3:]), attributes)
+    y = as_image(made)
     low, high = BOUNDS.get(options.activation, (None, None))
     if options.activation is not Activation.NONE:
         y = maps.mapped(there, lambda t: f.clip(t, t.constant(low or 0), math.inf if high is None else high), y)
@@ -319,7 +309,7 @@ _OPERANDS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("SELECT", "SELECT_V2"), _THREE),
     "ADD_N": (1, MANY),
 }
-"""How many operands those of SAME have that have not two, at least and at most."""
+"""The least and the greatest number of operands of the ops in SAME that do not have two operands."""
 
 
 @dataclass(frozen=True)

@@ -192,9 +192,7 @@ def svdf(site: Site) -> Part:
     else:
         after = made.op(ops.SvdfState, (x, before, features), memory.type)
         made.op(ops.SvdfSum, (after, time, bias), site.output)
-    quant = memory.type.quant
-    zeros = np.full(memory.type.shape, quant.zero_point if quant else 0, memory.type.dtype.numpy)
-    initial = made.constant(zeros, quant, f"{memory.name}_initial")
+    initial = made.constant(memory.type.zeros(), memory.type.quant, f"{memory.name}_initial")
     return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, after.name, initial.name),))
 
 

@@ -68,12 +68,8 @@ def convert(raw: RawTensor, name: str) -> Tensor:
         raise Unsupported(f"{where} is {raw.dtype}")
     if raw.sparse or raw.variable:
         raise Unsupported(f"{where} is {'sparse' if raw.sparse else 'a variable'}")
-    if len(raw.shape) > RANK_LIMIT:
-        raise Unsupported(f"{where} has {len(raw.shape)} dimensions, at most {RANK_LIMIT} are supported")
     dtype = DTYPES[raw.dtype]
-    size = math.prod(raw.shape) * dtype.bytes
-    if size > TENSOR_LIMIT_BYTES:
-        raise Unsupported(f"{where} needs {size} bytes")
+    _limited(raw.shape, dtype, where)
     tensor_type = TensorType(raw.shape, dtype, _quant(raw, dtype, where))
     return Tensor(name, tensor_type, _constant(raw.data, tensor_type, where))
 
@@ -99,11 +95,16 @@ def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     where = f"tensor {quoted(tensor.name)}"
     if 0 in shape:
         raise ImportFault(f"{where} has shape {shape} and no elements; leave empty tensors out of the model")
+    _limited(shape, tensor.type.dtype, where)
+    return replace(tensor, type=replace(tensor.type, shape=shape))
+
+
+def _limited(shape: tuple[int, ...], dtype: DType, where: str) -> None:
+    """Refuses a tensor of more dimensions or bytes than kernels have."""
     if len(shape) > RANK_LIMIT:
         raise Unsupported(f"{where} has {len(shape)} dimensions, at most {RANK_LIMIT} are supported")
-    if (size := math.prod(shape) * tensor.type.dtype.bytes) > TENSOR_LIMIT_BYTES:
+    if (size := math.prod(shape) * dtype.bytes) > TENSOR_LIMIT_BYTES:
         raise Unsupported(f"{where} needs {size} bytes")
-    return replace(tensor, type=replace(tensor.type, shape=shape))
 
 
 def _constant(data: memoryview | None, tensor_type: TensorType, where: str) -> Array | None:

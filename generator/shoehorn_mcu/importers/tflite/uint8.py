@@ -31,10 +31,8 @@ MOVING = frozenset(
 )
 """Ops that are as they are on uint8: a model in which no other op has any is left alone."""
 
-_ROWS = {
-    "CONV_2D": (0, 1),
-    "DEPTHWISE_CONV_2D": (0, 1),
-    "FULLY_CONNECTED": (0, 1),
+WITH_WEIGHTS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), (0, 1)),
     "TRANSPOSE_CONV": (2, 1),
 }
 """Ops with weights: the places of their input and of their weights."""
@@ -121,14 +119,14 @@ def _with_weights(op: RawOp, raw: RawModel, held: set[int], tensors: list[RawTen
         return replace(op, options=replace(op.options, rescales=True))
     if op.code == "RESIZE_BILINEAR" and {*op.outputs} & held:
         return replace(op, options=replace(op.options, in_float=True))
-    if op.code not in _ROWS or len(op.inputs) <= max(_ROWS[op.code]):
+    if op.code not in WITH_WEIGHTS or len(op.inputs) <= max(WITH_WEIGHTS[op.code]):
         return op
-    x, weights = (op.inputs[place] for place in _ROWS[op.code])
+    x, weights = (op.inputs[place] for place in WITH_WEIGHTS[op.code])
     if x not in held or weights not in held or raw.tensors[weights].data is None:
         return op
     tensors.append(_weights(raw.tensors[weights], raw.tensors[x]))
     places = list(op.inputs)
-    places[_ROWS[op.code][1]] = len(tensors) - 1
+    places[WITH_WEIGHTS[op.code][1]] = len(tensors) - 1
     return replace(op, inputs=tuple(places))
 
 

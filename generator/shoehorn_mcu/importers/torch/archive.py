@@ -26,6 +26,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from shoehorn_mcu.base.errors import first_line
 from shoehorn_mcu.importers.content import DAMAGED
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx.fold import FILE_LIMIT_BYTES
@@ -92,15 +93,11 @@ def read(path: Path) -> Archive:
         except RecursionError:
             raise ImportFault(f"its JSON is nested too deeply; {AGAIN}") from None
         except DAMAGED as error:
-            raise ImportFault(f"damaged ({_words(error)}); {AGAIN}") from error
+            raise ImportFault(f"damaged ({first_line(error)}); {AGAIN}") from error
 
 
 def _pickle() -> ImportFault:
     return ImportFault(f"written by torch.save: a pickle, which can run any code; {AGAIN}")
-
-
-def _words(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _checked(archive: zipfile.ZipFile, size: int) -> Archive:
@@ -158,7 +155,7 @@ def _json(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name
     try:
         return json.loads(archive.read(members[name]))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ImportFault(f"member '{name}' is no JSON: {_words(error)}; {AGAIN}") from error
+        raise ImportFault(f"member '{name}' is no JSON: {first_line(error)}; {AGAIN}") from error
 
 
 def _script(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> Archive:

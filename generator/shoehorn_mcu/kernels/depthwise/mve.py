@@ -49,15 +49,14 @@ def _packed(of: Depthwise, *parts: Int32s) -> Int32s:
 def _filled(of: Depthwise) -> Depthwise:
     """The layer with channels up to a multiple of 16: zeros, or 1, 2, 4 or 8 repeated."""
     channels = of.weights.shape[1]
-    if VECTOR % channels == 0:
-        return _repeated(of, VECTOR // channels)
-    missing = -channels % VECTOR
-    return of._replace(
-        weights=np.pad(of.weights, ((0, 0), (0, missing))),
-        bias=np.pad(of.bias, (0, missing)),
-        multipliers=np.pad(of.multipliers, (0, missing)),
-        shifts=np.pad(of.shifts, (0, missing)),
-    )
+
+    def filled(rows: NDArray[Any]) -> NDArray[Any]:
+        if VECTOR % channels == 0:
+            return np.tile(rows, VECTOR // channels)
+        return np.pad(rows, (*((0, 0),) * (rows.ndim - 1), (0, -channels % VECTOR)))
+
+    weights, bias, multipliers, shifts = (filled(rows) for rows in of[:4])
+    return of._replace(weights=weights, bias=bias, multipliers=multipliers, shifts=shifts)
 
 
 def _by_block(rows: NDArray[Any]) -> NDArray[Any]:
@@ -75,16 +74,6 @@ def _in_order(rows: NDArray[Any]) -> Int32s:
     """[row][channel] as [block][word]: for each four of ORDER their words of each row."""
     by_block = _by_block(rows)[..., ORDER].reshape(-1, len(rows), 4, 4).transpose(0, 2, 1, 3)
     return by_block.reshape(len(by_block), -1).astype(np.int32)
-
-
-def _repeated(of: Depthwise, times: int) -> Depthwise:
-    """The layer of so many pixels side by side."""
-    return of._replace(
-        weights=np.tile(of.weights, times),
-        bias=np.tile(of.bias, times),
-        multipliers=np.tile(of.multipliers, times),
-        shifts=np.tile(of.shifts, times),
-    )
 
 
 def _accepts(node: Node[DepthwiseConv2d]) -> bool:

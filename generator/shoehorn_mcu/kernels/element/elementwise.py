@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,6 @@ from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from shoehorn_mcu.ops.elementwise import Addition, add_params, mul_scale, prelu_scales
 from shoehorn_mcu.ops.fixed_point import Scale, rescale
-
-BinaryT = TypeVar("BinaryT", bound=Binary)
 
 
 def binary(node: Node[Binary]) -> dict[str, Value]:
@@ -192,65 +190,20 @@ MINIMUM = Contract("minimum_s8", (Minimum,), binary, accepts=all_s8, spaced=bina
 PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8, spaced=_prelu_runs, in_runs=True)
 
 
-def _unrolled_extremum(contract: Contract[BinaryT]) -> Variant[BinaryT]:
-    return Variant(
-        contract,
-        _unrolled,
-        suffix="simd32",
-        isa=Isa.SIMD32,
-        accepts=_side_by_side,
-        in_place=element_by_element,
+VARIANTS = tuple(
+    replace(variant, in_place=element_by_element)
+    for variant in (
+        portable(ADD, _add_work),
+        Variant(ADD, lambda node, _: binary_work(node), suffix="tables", accepts=_summed_exactly, pack=_tables),
+        Variant(ADD, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_summed_by_vectors, pack=_tables),
+        Variant(ADD, _vectors, suffix="mve", isa=Isa.MVE, accepts=_summed_by_vectors, pack=_unsigned_tables),
+        Variant(ADD, _sixteens, suffix="neon", isa=Isa.NEON, accepts=_scaled_by_vectors),
+        portable(MUL, _mul_work),
+        Variant(MUL, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_multiplied_by_vectors),
+        portable(MAXIMUM, binary_work),
+        portable(MINIMUM, binary_work),
+        Variant(MAXIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_side_by_side),
+        Variant(MINIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_side_by_side),
+        portable(PRELU, _prelu_work),
     )
-
-
-VARIANTS = (
-    portable(ADD, _add_work, element_by_element),
-    Variant(
-        ADD,
-        lambda node, _: binary_work(node),
-        suffix="tables",
-        accepts=_summed_exactly,
-        pack=_tables,
-        in_place=element_by_element,
-    ),
-    Variant(
-        ADD,
-        _unrolled,
-        suffix="simd32",
-        isa=Isa.SIMD32,
-        accepts=_summed_by_vectors,
-        pack=_tables,
-        in_place=element_by_element,
-    ),
-    Variant(
-        ADD,
-        _vectors,
-        suffix="mve",
-        isa=Isa.MVE,
-        accepts=_summed_by_vectors,
-        pack=_unsigned_tables,
-        in_place=element_by_element,
-    ),
-    Variant(
-        ADD,
-        _sixteens,
-        suffix="neon",
-        isa=Isa.NEON,
-        accepts=_scaled_by_vectors,
-        in_place=element_by_element,
-    ),
-    portable(MUL, _mul_work, element_by_element),
-    Variant(
-        MUL,
-        _unrolled,
-        suffix="simd32",
-        isa=Isa.SIMD32,
-        accepts=_multiplied_by_vectors,
-        in_place=element_by_element,
-    ),
-    portable(MAXIMUM, binary_work, element_by_element),
-    portable(MINIMUM, binary_work, element_by_element),
-    _unrolled_extremum(MAXIMUM),
-    _unrolled_extremum(MINIMUM),
-    portable(PRELU, _prelu_work, element_by_element),
 )

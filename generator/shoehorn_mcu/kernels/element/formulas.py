@@ -54,12 +54,8 @@ def _constant_words(step: Step) -> tuple[int, int]:
     return low, high
 
 
-def _op(node: Node[Formulaic]) -> Formulaic:
-    return node.op
-
-
 def _plain(node: Node[Formulaic]) -> dict[str, Value]:
-    return {"formula": table(_op(node).parsed)}
+    return {"formula": table(node.op.parsed)}
 
 
 def _compiled(node: Node, tile: Tile) -> dict[str, Value]:
@@ -67,7 +63,7 @@ def _compiled(node: Node, tile: Tile) -> dict[str, Value]:
 
 
 def _written(node: Node[Formulaic]) -> tuple[str, ...]:
-    return macros(_op(node).formula)
+    return macros(node.op.formula)
 
 
 def per_evaluation(made: Formula) -> Work:
@@ -89,6 +85,11 @@ def times(count: float, work: Work) -> Work:
     return Work(**{name: count * each for name, each in work.items()})
 
 
+def _evaluated(node: Node[Formulaic], count: float) -> Work:
+    """So many evaluations of the op's formula."""
+    return times(count, per_evaluation(node.op.parsed))
+
+
 def _map(node: Node[Map], step: int | None = None) -> dict[str, Value]:
     of = runs(node, step)
     return {**of.members, "strides": np.array(of.steps, np.int32).ravel()}
@@ -96,7 +97,7 @@ def _map(node: Node[Map], step: int | None = None) -> dict[str, Value]:
 
 def _map_work(node: Node[Map], tile: Tile) -> Work:
     elements = node.output.type.row_elements
-    return Work(loops=runs(node).width, outputs=elements) + times(elements, per_evaluation(_op(node).parsed))
+    return Work(loops=runs(node).width, outputs=elements) + _evaluated(node, elements)
 
 
 def _in_place(node: Node[Map]) -> int | None:
@@ -112,9 +113,7 @@ def _columns(node: Node) -> dict[str, Value]:
 
 def _columns_work(node: Node[Formulaic], tile: Tile) -> Work:
     _, _, width, channels = node.x.type.nhwc
-    return Work(loops=channels, outputs=width * channels) + times(
-        (width - 1) * channels, per_evaluation(_op(node).parsed)
-    )
+    return Work(loops=channels, outputs=width * channels) + _evaluated(node, (width - 1) * channels)
 
 
 def _reduce(node: Node[Reduce]) -> dict[str, Value]:
@@ -133,7 +132,7 @@ def _reduce(node: Node[Reduce]) -> dict[str, Value]:
 def _reduce_work(node: Node[Reduce], tile: Tile) -> Work:
     x, y = (tensor.type.row_elements for tensor in (node.x, node.output))
     combined = x if _reduce(node)["begun"] else x - y
-    return Work(loops=y, outputs=x) + times(combined, per_evaluation(_op(node).parsed))
+    return Work(loops=y, outputs=x) + _evaluated(node, combined)
 
 
 def _scan(node: Node[Scan]) -> dict[str, Value]:
@@ -149,7 +148,7 @@ def _top(node: Node[TopIndices]) -> dict[str, Value]:
 def _top_work(node: Node[TopIndices], tile: Tile) -> Work:
     count = node.op.count
     compared = node.x.type.row_elements * count
-    return Work(loops=compared, outputs=compared * (count + 1) / 2) + times(compared, per_evaluation(_op(node).parsed))
+    return Work(loops=compared, outputs=compared * (count + 1) / 2) + _evaluated(node, compared)
 
 
 def _matmul(node: Node[MatMul]) -> dict[str, Value]:
@@ -159,9 +158,7 @@ def _matmul(node: Node[MatMul]) -> dict[str, Value]:
 def _matmul_work(node: Node[MatMul], tile: Tile) -> Work:
     inputs, outputs = node.a.type.shape[-1], node.output.type.shape[-1]
     fours, rest = divmod(outputs, 4)
-    return Work(tiles=fours, rests=rest, loops=inputs * fours, outputs=outputs) + times(
-        inputs * outputs, per_evaluation(_op(node).parsed)
-    )
+    return Work(tiles=fours, rests=rest, loops=inputs * fours, outputs=outputs) + _evaluated(node, inputs * outputs)
 
 
 def _indexed(node: Node[Gather | Scatter]) -> dict[str, Value]:
@@ -193,9 +190,7 @@ def _scatter(node: Node[Scatter]) -> dict[str, Value]:
 def _scatter_work(node: Node[Scatter], tile: Tile) -> Work:
     _, _, updates = node.inputs
     count = updates.type.row_elements
-    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=count) + times(
-        count, per_evaluation(_op(node).parsed)
-    )
+    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=count) + _evaluated(node, count)
 
 
 MAP = Contract("map", (Map,), _map, _plain, spaced=_map, in_runs=True)

@@ -10,7 +10,6 @@ from shoehorn_mcu.kernels.base.operands import are, element_by_element, in_runs
 from shoehorn_mcu.kernels.base.work import Work, elements
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Dequantize, Quantize, Unary
-from shoehorn_mcu.ops.unary import dtype_bounds
 
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 
@@ -21,7 +20,7 @@ def _maps_8(node: Node[Unary]) -> bool:
 
 def _lut_8(node: Node[Unary]) -> dict[str, Value]:
     table = node.op.table(node.sig)
-    low, _ = dtype_bounds(node.x.type.dtype)
+    low, _ = node.x.type.dtype.limits
     # The table starts at the lowest stored value; the kernel's index is the stored byte, read as unsigned.
     by_byte = np.roll(table.view(np.uint8), low)
     return {**in_runs(node), "table": by_byte}
@@ -33,7 +32,7 @@ def _quantizes(node: Node[Quantize]) -> bool:
 
 def _quantize(node: Node[Quantize]) -> dict[str, Value]:
     quant = node.output.type.quantised
-    low, high = dtype_bounds(node.output.type.dtype)
+    low, high = node.output.type.dtype.limits
     return {
         **in_runs(node),
         "scale": quant.scale,
@@ -49,7 +48,7 @@ def _dequantizes(node: Node[Dequantize]) -> bool:
 
 def _dequantize(node: Node[Dequantize]) -> dict[str, Value]:
     x = node.x.type
-    low, _ = dtype_bounds(x.dtype)
+    low, _ = x.dtype.limits
     return {
         **in_runs(node),
         "scale": x.quantised.scale,

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Array, Bools, DType, Node
+from shoehorn_mcu.ir import Bools, DType, Node
 from shoehorn_mcu.kernels.base import operands
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.base.work import LANES, Work, by_fours, by_lanes, copied, dots, elements, inside, rests
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, LinearOp, TransposeConv2d
-from shoehorn_mcu.ops.conv import Window, conv_scales, dense_scales, folded_bias
+from shoehorn_mcu.ops.conv import Window, folded_bias
 
 Convolution = Conv2d | DepthwiseConv2d | TransposeConv2d
 
@@ -49,11 +48,6 @@ def _window(node: Node[Convolution]) -> dict[str, Value]:
         "y_zero": node.output.type.quantised.zero_point,
         **operands.bounded(node.op.clamp),
     }
-
-
-def _folded(node: Node[LinearOp], channel_axis: int) -> Value:
-    x, weights, bias = node.inputs
-    return folded_bias(operands.data(weights), operands.data(bias), x.type.quantised.zero_point, channel_axis)
 
 
 def channel_groups(node: Node[Conv2d]) -> dict[str, int]:
@@ -91,23 +85,16 @@ def _transpose_conv2d(node: Node[TransposeConv2d]) -> dict[str, Value]:
     return {**_window(node), "out_channels": outputs, "y_step": outputs}
 
 
-def _scaled(node: Node[LinearOp], scales: tuple[Array, Array], bias: Value) -> dict[str, Value]:
-    """The constants of a linear op, weights as in the model."""
-    multipliers, shifts = scales
+def scaled(node: Node[LinearOp], bias: Value) -> dict[str, Value]:
+    """The constants of a linear op with this bias, weights as in the model."""
+    multipliers, shifts = node.op.scales(node.sig)
     return {"weights": operands.data(node.weights), "bias": bias, "multipliers": multipliers, "shifts": shifts}
 
 
-def conv2d_constants(node: Node[Conv2d]) -> dict[str, Value]:
-    """`weights` [output][height][width][input], `bias` with the input's zero point folded in, and the scales."""
-    return _scaled(node, conv_scales(node.sig), _folded(node, 0))
-
-
-def _depthwise_constants(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
-    return _scaled(node, conv_scales(node.sig), _folded(node, 3))
-
-
-def _dense_constants(node: Node[Dense]) -> dict[str, Value]:
-    return _scaled(node, dense_scales(node.sig), _folded(node, 0))
+def constants(node: Node[LinearOp]) -> dict[str, Value]:
+    """Those of a linear op with the input's zero point folded into the bias."""
+    weights, bias = operands.data(node.weights), operands.data(node.bias)
+    return scaled(node, folded_bias(weights, bias, node.x.type.quantised.zero_point, node.op.channel_axis))
 
 
 def _dense(node: Node[Dense]) -> dict[str, Value]:
@@ -122,9 +109,10 @@ def _dense(node: Node[Dense]) -> dict[str, Value]:
     }
 
 
-def _right_shifts(node: Node[LinearOp], shifts: NDArray[np.int8]) -> float:
-    """Number of outputs of a row whose rounding shifts to the right."""
-    return node.output.type.row_elements * float((shifts < 0).mean())
+def _right_shifts(node: Node[LinearOp]) -> Work:
+    """The outputs of a row whose rounding shifts to the right."""
+    _, shifts = node.op.scales(node.sig)
+    return Work(right_shifts=node.output.type.row_elements * float((shifts < 0).mean()))
 
 
 @dataclass(frozen=True)
@@ -213,12 +201,12 @@ def convolution_work(node: Node[Conv2d], sums: Sums = by_lanes) -> Work:
     return window_work(node, node.x.type.nhwc[3] // node.weights.type.shape[3], sums)
 
 
-def _conv2d_work(node: Node[Conv2d]) -> Work:
-    return convolution_work(node) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
+def _conv2d_work(node: Node[Conv2d], sums: Sums = by_lanes) -> Work:
+    return convolution_work(node, sums) + _right_shifts(node)
 
 
-def _conv2d_by_fours(node: Node[Conv2d], tile: Tile) -> Work:
-    return convolution_work(node, by_fours) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
+def _conv2d_dots(node: Node[Conv2d], tile: Tile) -> Work:
+    return _conv2d_work(node, by_fours)
 
 
 def depthwise_work(node: Node[DepthwiseConv2d]) -> Work:
@@ -257,7 +245,7 @@ def depthwise_work(node: Node[DepthwiseConv2d]) -> Work:
 
 
 def _depthwise_conv2d_work(node: Node[DepthwiseConv2d]) -> Work:
-    return depthwise_work(node) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
+    return depthwise_work(node) + _right_shifts(node)
 
 
 def _depthwise_conv2d_held(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
@@ -270,12 +258,12 @@ def _transpose_conv2d_work(node: Node[TransposeConv2d]) -> Work:
     _, _, out_width, channels = node.output.type.nhwc
     kernel_height = node.weights.type.shape[1]
     rows, columns = _hits_of(node)
-    return elements(rows * columns * channels, inputs) + Work(
+    sums = elements(rows * columns * channels, inputs) + _right_shifts(node)
+    return sums + Work(
         pixels=out_width,
         kernel_rows=rows * out_width * channels,
         padded=(kernel_height - rows) * out_width * channels,
         outputs=out_width * channels,
-        right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
     )
 
 
@@ -295,17 +283,13 @@ def _transpose_conv2d_by_fours(node: Node[TransposeConv2d], tile: Tile) -> Work:
     rows, columns = _hits_of(node)
     whole, left = divmod(channels, LANES)
     taps = rows * columns
-    return (
-        by_fours(taps * whole, inputs, LANES)
-        + by_fours(taps * left, inputs, 1)
-        + Work(
-            pixels=pixels,
-            blocks=pixels * (whole + left),
-            kernel_rows=rows * pixels * (whole + left),
-            padded=(node.weights.type.shape[1] - rows) * pixels * (whole + left),
-            outputs=pixels * channels,
-            right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
-        )
+    sums = by_fours(taps * whole, inputs, LANES) + by_fours(taps * left, inputs, 1) + _right_shifts(node)
+    return sums + Work(
+        pixels=pixels,
+        blocks=pixels * (whole + left),
+        kernel_rows=rows * pixels * (whole + left),
+        padded=(node.weights.type.shape[1] - rows) * pixels * (whole + left),
+        outputs=pixels * channels,
     )
 
 
@@ -348,7 +332,7 @@ def dense_work(node: Node[Dense]) -> Work:
 
 
 def _dense_work(node: Node[Dense]) -> Work:
-    return dense_work(node) + Work(right_shifts=_right_shifts(node, dense_scales(node.sig)[1]))
+    return dense_work(node) + _right_shifts(node)
 
 
 def _fits_nibbles(node: Node[LinearOp]) -> bool:
@@ -356,32 +340,24 @@ def _fits_nibbles(node: Node[LinearOp]) -> bool:
     return bool(weights.min() >= -8 and weights.max() <= 7)
 
 
-def _nibbles(node: Node[LinearOp], constants: dict[str, Value]) -> dict[str, Value]:
+def _nibbles(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
     """The constants with two weights in a byte, the first one in its low bits; each run of inputs begins a byte."""
     weights = operands.data(node.weights)
     even = np.pad(weights, (*((0, 0),) * (weights.ndim - 1), (0, weights.shape[-1] % 2))).astype(np.uint8)
-    return {**constants, "weights": (even[..., 0::2] & 15) | (even[..., 1::2] << 4)}
+    return {**constants(node), "weights": (even[..., 0::2] & 15) | (even[..., 1::2] << 4)}
 
 
-def _conv2d_nibbles(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
-    return _nibbles(node, conv2d_constants(node))
-
-
-def _dense_nibbles(node: Node[Dense], tile: Tile) -> dict[str, Value]:
-    return _nibbles(node, _dense_constants(node))
-
-
-CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True, spaced=y_step)
-DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, _depthwise_constants, _linear_s8)
+CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, constants, _linear_s8, takes_scratch=True, spaced=y_step)
+DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, constants, _linear_s8)
 TRANSPOSE = Contract(
     "transpose_conv2d_s8",
     (TransposeConv2d,),
     _transpose_conv2d,
-    lambda node: _scaled(node, conv_scales(node.sig), operands.data(node.bias)),
+    lambda node: scaled(node, operands.data(node.bias)),
     _linear_s8,
     spaced=y_step,
 )
-DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)
+DENSE = Contract("dense_s8", (Dense,), _dense, constants, _linear_s8)
 
 
 def _behind_one(node: Node[Window], tile: Tile) -> int | None:
@@ -391,7 +367,7 @@ def _behind_one(node: Node[Window], tile: Tile) -> int | None:
 
 VARIANTS = (
     replace(portable(CONV2D, _conv2d_work), behind=_behind_one),
-    Variant(CONV2D, _conv2d_by_fours, suffix="simd32_dot", shared="c", isa=Isa.SIMD32, behind=_behind_one),
+    Variant(CONV2D, _conv2d_dots, suffix="simd32_dot", shared="c", isa=Isa.SIMD32, behind=_behind_one),
     replace(portable(DEPTHWISE, _depthwise_conv2d_work), behind=lambda node, _: operands.behind_channels(node)),
     Variant(
         DEPTHWISE,
@@ -406,6 +382,6 @@ VARIANTS = (
     portable(TRANSPOSE, _transpose_conv2d_work),
     Variant(TRANSPOSE, _transpose_conv2d_by_fours, suffix="simd32", isa=Isa.SIMD32),
     portable(DENSE, _dense_work),
-    Variant(CONV2D, lambda node, _: _conv2d_work(node), suffix="nibbles", accepts=_fits_nibbles, pack=_conv2d_nibbles),
-    Variant(DENSE, lambda node, _: _dense_work(node), suffix="nibbles", accepts=_fits_nibbles, pack=_dense_nibbles),
+    Variant(CONV2D, lambda node, _: _conv2d_work(node), suffix="nibbles", accepts=_fits_nibbles, pack=_nibbles),
+    Variant(DENSE, lambda node, _: _dense_work(node), suffix="nibbles", accepts=_fits_nibbles, pack=_nibbles),
 )

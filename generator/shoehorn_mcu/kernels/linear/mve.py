@@ -6,6 +6,8 @@ channels of one pixel: its loop needs 10 instructions for 64 products, this one 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from shoehorn_mcu.ir import Node
@@ -14,7 +16,14 @@ from shoehorn_mcu.kernels.base.packed import Linear, filled, linear, scaled_exac
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import CONV2D, DENSE, lines_of
-from shoehorn_mcu.kernels.linear.packed_conv import groups, has_one_group, is_pointwise, padding_tap, unpadded_rows
+from shoehorn_mcu.kernels.linear.packed_conv import (
+    groups,
+    has_one_group,
+    is_copied,
+    is_pointwise,
+    padding_tap,
+    unpadded_rows,
+)
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, Dense
 
@@ -42,10 +51,7 @@ def pack(of: Linear, run: int = 0) -> Int32s:
     return np.concatenate([bias, np.ascontiguousarray(words).view("<i4"), *others], axis=1).astype(np.int32).ravel()
 
 
-def _is_copied(node: Node[Conv2d]) -> bool:
-    """Whether the kernel copies each window: a single run."""
-    _, height, width, inputs = node.weights.type.shape
-    return height * width * inputs <= 4 * TAPS and inputs % VECTOR > 0
+_is_copied = partial(is_copied, most_taps=TAPS, together=VECTOR)
 
 
 def _accepts_pointwise(node: Node[Conv2d]) -> bool:

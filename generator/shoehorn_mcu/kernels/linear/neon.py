@@ -6,6 +6,7 @@ Two products of bytes fit 16 bits as weights are -127 to 127, so SMULL, SMLAL2 a
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +65,7 @@ def pack(of: Linear, run: int) -> Int32s:
     return np.concatenate([bias, weights.view("<i4"), *others], axis=1).astype(np.int32).ravel()
 
 
-def _is_copied(node: Node[Conv2d]) -> bool:
-    """Whether the kernel copies each window: a single run."""
-    _, height, width, inputs = node.weights.type.shape
-    return height * width * inputs <= 4 * TAPS and inputs % VECTOR > 0
+_is_copied = partial(packed_conv.is_copied, most_taps=TAPS, together=VECTOR)
 
 
 def _is_in_place(node: Node[Conv2d]) -> bool:

@@ -37,16 +37,16 @@ def is_pointwise(node: Node[Conv2d]) -> bool:
     return node.weights.type.shape[1:3] == (1, 1) and node.op.padding == Padding()
 
 
-def _is_copied(node: Node[Conv2d]) -> bool:
-    """Whether the kernel copies each window: a single run."""
+def is_copied(node: Node[Conv2d], most_taps: int = TAPS, together: int = INPUTS) -> bool:
+    """Whether a kernel that takes so many inputs together copies each window, a single run: a small one."""
     _, height, width, inputs = node.weights.type.shape
-    return height * width * inputs <= INPUTS * TAPS and inputs % INPUTS > 0
+    return height * width * inputs <= 4 * most_taps and inputs % together > 0
 
 
 def _run(node: Node[Conv2d]) -> int:
     """Inputs that lie side by side in every window: all of a copied one, else those of a tap."""
     _, height, width, inputs = node.weights.type.shape
-    return height * width * inputs if _is_copied(node) else inputs
+    return height * width * inputs if is_copied(node) else inputs
 
 
 def _accepts_pointwise(node: Node[Conv2d]) -> bool:
@@ -56,7 +56,7 @@ def _accepts_pointwise(node: Node[Conv2d]) -> bool:
 def _accepts_windows(node: Node[Conv2d]) -> bool:
     """One group, a window that is small or has no more than TAPS taps, and exact."""
     _, height, width, _ = node.weights.type.shape
-    fits = _is_copied(node) or height * width <= TAPS
+    fits = is_copied(node) or height * width <= TAPS
     return (
         fits and not is_pointwise(node) and _run(node) >= INPUTS and has_one_group(node) and is_packable(node, CONV2D)
     )
@@ -74,7 +74,7 @@ def _up(node: Node[Conv2d]) -> Up | None:
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     words = pack(linear(node, CONV2D), _run(node), _up(node) if "up" in tile.sizes else None)
-    if "taps" in tile.sizes and not _is_copied(node):
+    if "taps" in tile.sizes and not is_copied(node):
         words = np.concatenate([padding_tap(node), words])
     return all_in_weights(words)
 
@@ -108,7 +108,7 @@ def _elements(node: Node[Conv2d]) -> int:
     """Elements of a window, each run filled up to fours."""
     _, height, width, _ = node.weights.type.shape
     run = _run(node)
-    return (1 if _is_copied(node) else height * width) * -(-run // INPUTS) * INPUTS
+    return (1 if is_copied(node) else height * width) * -(-run // INPUTS) * INPUTS
 
 
 def _blocks(node: Node[Conv2d], pixels: int = 1) -> int:
@@ -134,7 +134,7 @@ def _counted(node: Node[Conv2d], tile: Tile, own: Callable[[_Pass], Work]) -> Wo
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, _ = node.weights.type.shape
     windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
-    copied = windows and _is_copied(node)
+    copied = windows and is_copied(node)
     count = 1 if copied else height * width
     joined = 0.0 if copied else _joined_rows(node)
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
@@ -192,7 +192,7 @@ def _accepts_lines(node: Node[Conv2d]) -> bool:
     """Several lines, of windows that are not copied and too large for the stack as a whole."""
     height = node.weights.type.shape[1]
     large = _elements(node) > ELEMENTS[-1] and _line(node) + 2 * OUTPUTS * _blocks(node) <= LINES_WORDS
-    return height > 1 and large and not _is_copied(node) and _accepts_windows(node)
+    return height > 1 and large and not is_copied(node) and _accepts_windows(node)
 
 
 def _line(node: Node[Conv2d]) -> int:
@@ -311,10 +311,6 @@ def _fits(node: Node[Conv2d], tile: Tile) -> bool:
     return next((size for size in ELEMENTS if elements <= size), None) == tile.sizes.get("elements")
 
 
-def _scratch(node: Node[Conv2d], tile: Tile) -> int:
-    return 0 if "elements" in tile.sizes else _WORD * _elements(node)
-
-
 def _wide(suffix: str, accepts: Callable[[Node[Conv2d]], bool], up: bool = False, **taps: int) -> Variant[Conv2d]:
     rounding = {"up": UP_POINT} if up else {}
 
@@ -338,7 +334,7 @@ def _wide(suffix: str, accepts: Callable[[Node[Conv2d]], bool], up: bool = False
         fits=_fits,
         same_time=True,
         pack=_pack,
-        scratch_bytes=_scratch,
+        scratch_bytes=lambda node, tile: 0 if "elements" in tile.sizes else _WORD * _elements(node),
         pixels_at_once=lambda _, tile: min(2, tile.sizes["pixels"]),  # three read half of the constants at once
         behind=lambda node, _: behind_pixels(node),  # reads copies of the windows
     )

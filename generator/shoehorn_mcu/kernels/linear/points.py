@@ -1,6 +1,6 @@
 """Two forms of one sum: a dense layer is a 1x1 convolution, and one over a single pixel is a dense layer.
 
-Both have the same multipliers (ops.linear.dense_scales), and add real numbers in the same order, so each may run the
+Both have the same multipliers (ops.linear.conv_scales), and add real numbers in the same order, so each may run the
 kernels of the other, byte for byte.
 """
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Node, is_a
-from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
+from shoehorn_mcu.ir import Array, DType, Node, OpT, is_a
+from shoehorn_mcu.kernels.base.contract import Contract, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.base.operands import all_s8, are, bounded, data
 from shoehorn_mcu.kernels.base.work import Work
-from shoehorn_mcu.kernels.linear.conv import convolution_work, dense_work, depthwise_work, geometry, transposed_work
+from shoehorn_mcu.kernels.linear.conv import (
+    constants,
+    convolution_work,
+    dense_work,
+    depthwise_work,
+    geometry,
+    scaled,
+    transposed_work,
+)
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
-from shoehorn_mcu.ops.linear import LinearOp, folded_bias
+from shoehorn_mcu.ops.linear import LinearOp
 
 
 def _constant(node: Node[LinearOp]) -> bool:
@@ -82,20 +93,12 @@ def _by_spacing(node: Node[LinearOp]) -> Array:
     return np.concatenate([reversed_[:, first::across].ravel() for first in range(across)])
 
 
-def _scales(node: Node[LinearOp]) -> dict[str, Value]:
-    multipliers, shifts = node.op.scales(node.sig)
-    return {"multipliers": multipliers, "shifts": shifts}
-
-
 def _s8_constants(node: Node[LinearOp]) -> dict[str, Value]:
-    x, weights, bias = node.inputs
-    axis = node.op.channel_axis
-    folded = folded_bias(data(weights), data(bias), x.type.quantised.zero_point, axis)
-    return {"weights": _by_tap(node), "bias": folded, **_scales(node)}
+    return {**constants(node), "weights": _by_tap(node)}
 
 
 def _s16_constants(node: Node[LinearOp]) -> dict[str, Value]:
-    return {"weights": _by_spacing(node), "bias": data(node.bias).astype(np.int64), **_scales(node)}
+    return {**scaled(node, data(node.bias).astype(np.int64)), "weights": _by_spacing(node)}
 
 
 def _work(node: Node[LinearOp]) -> Work:
@@ -110,10 +113,6 @@ def _work(node: Node[LinearOp]) -> Work:
     return convolution_work(node)
 
 
-def _work_of_16(node: Node[LinearOp], tile: Tile) -> Work:
-    return _work(node)
-
-
 def short_sums(weights: Array) -> bool:
     """Whether no sum of int16 times a row of these weights can leave int32, in any order."""
     return bool((np.abs(weights.astype(np.int64)).sum(axis=1) << 15 < 1 << 31).all())
@@ -124,6 +123,15 @@ def _has_short_sums(node: Node[LinearOp]) -> bool:
     return short_sums(by_channel.reshape(node.output.type.nhwc[3], -1))
 
 
+def on_int16(
+    contract: Contract[OpT], work: Callable[[Node[OpT]], Work], has_short_sums: Callable[[Node[OpT]], bool]
+) -> tuple[Variant[OpT], Variant[OpT]]:
+    """The portable variants on int16: with sums in int64, and in int32 where these are short."""
+    whole = Variant(contract, lambda node, _: work(node), defines=("SH_ROWS_16",))
+    short = replace(whole, suffix="short", body="c", accepts=has_short_sums, defines=("SH_ROWS_16", "SH_SHORT"))
+    return whole, short
+
+
 LINEAR = (Conv2d, DepthwiseConv2d, Dense)
 
 LINEAR_W16 = Contract("linear_s8_w16", LINEAR, _s8_facts, _s8_constants, _has_wide_weights, spaced=y_step)
@@ -131,13 +139,5 @@ LINEAR_S16 = Contract("linear_s16", (*LINEAR, TransposeConv2d), _s16_facts, _s16
 
 VARIANTS = (
     portable(LINEAR_W16, _work),
-    Variant(LINEAR_S16, _work_of_16, defines=("SH_ROWS_16",)),
-    Variant(
-        LINEAR_S16,
-        _work_of_16,
-        suffix="short",
-        body="c",
-        accepts=_has_short_sums,
-        defines=("SH_ROWS_16", "SH_SHORT"),
-    ),
+    *on_int16(LINEAR_S16, _work, _has_short_sums),
 )

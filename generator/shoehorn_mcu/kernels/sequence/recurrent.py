@@ -12,7 +12,7 @@ from shoehorn_mcu.kernels.base.formula_c import macros
 from shoehorn_mcu.kernels.base.operands import are, data
 from shoehorn_mcu.kernels.base.work import LANES, Work, by_fours, by_lanes
 from shoehorn_mcu.kernels.element.formulas import per_evaluation, table, times
-from shoehorn_mcu.kernels.linear.wide import short_sums
+from shoehorn_mcu.kernels.linear.wide import on_int16, short_sums
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Lstm, Recurrence
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers
@@ -64,14 +64,6 @@ def _constants_16(node: Node[Lstm]) -> dict[str, Value]:
     return {"weights": weights, "recurrent": recurrent, "bias": data(node.bias), **_tables(node)}
 
 
-def _is_s8(node: Node[Lstm]) -> bool:
-    return are(DType.INT8, node.x)
-
-
-def _is_s16(node: Node[Lstm]) -> bool:
-    return are(DType.INT16, node.x)
-
-
 def _has_short_sums(node: Node[Lstm]) -> bool:
     return all(short_sums(data(tensor).reshape(-1, tensor.type.shape[2])) for tensor in node.inputs[2:4])
 
@@ -81,10 +73,6 @@ def _lstm_work(node: Node[Lstm], sums: Callable[[float, int, int], Work] = by_la
     units = node.bias.type.shape[1]
     cells = batch * units
     return sums(cells, inputs, LANES) + sums(cells, units, LANES) + Work(pixels=batch, outputs=cells)
-
-
-def _lstm_work_of_16(node: Node[Lstm], tile: Tile) -> Work:
-    return _lstm_work(node)
 
 
 def _recurrence(node: Node[Recurrence]) -> dict[str, Value]:
@@ -109,10 +97,6 @@ def _with_table(node: Node[Recurrence]) -> dict[str, Value]:
     return {**_matrices(node), "formula": table(node.op.parsed)}
 
 
-def _compiled(node: Node[Recurrence], tile: Tile) -> dict[str, Value]:
-    return {**_matrices(node), "formula": None}
-
-
 def _written(node: Node[Recurrence]) -> tuple[str, ...]:
     """The formula, and the sizes that the kernel is compiled for."""
     facts = _recurrence(node)
@@ -128,20 +112,12 @@ def _recurrence_work(node: Node[Recurrence], tile: Tile) -> Work:
 
 
 RECURRENCE = Contract("recurrence", (Recurrence,), _recurrence, _with_table)
-LSTM = Contract("lstm_s8", (Lstm,), _lstm_s8, _constants, _is_s8)
-LSTM_S16 = Contract("lstm_s16", (Lstm,), _lstm, _constants_16, _is_s16)
+LSTM = Contract("lstm_s8", (Lstm,), _lstm_s8, _constants, lambda node: are(DType.INT8, node.x))
+LSTM_S16 = Contract("lstm_s16", (Lstm,), _lstm, _constants_16, lambda node: are(DType.INT16, node.x))
 
 VARIANTS = (
     portable(LSTM, _lstm_work),
-    Variant(RECURRENCE, _recurrence_work, written=_written, pack=_compiled),
+    Variant(RECURRENCE, _recurrence_work, written=_written, pack=lambda node, _: {**_matrices(node), "formula": None}),
     Variant(LSTM, lambda node, _: _lstm_work(node, by_fours), suffix="simd32", shared="c", isa=Isa.SIMD32),
-    Variant(LSTM_S16, _lstm_work_of_16, defines=("SH_ROWS_16",)),
-    Variant(
-        LSTM_S16,
-        _lstm_work_of_16,
-        suffix="short",
-        body="c",
-        accepts=_has_short_sums,
-        defines=("SH_ROWS_16", "SH_SHORT"),
-    ),
+    *on_int16(LSTM_S16, _lstm_work, _has_short_sums),
 )

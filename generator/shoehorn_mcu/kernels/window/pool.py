@@ -272,7 +272,7 @@ def _softmax_work(node: Node[Softmax]) -> Work:
     return softmax_work(node, positions * _differences(channels))
 
 
-def _looked_up_work(node: Node[Softmax], tile: Tile) -> Work:
+def vectors_work(node: Node) -> Work:
     """Vectors and their elements."""
     _, _, positions, channels = node.output.type.nhwc
     return Work(pixels=positions, outputs=positions * channels)
@@ -294,5 +294,10 @@ VARIANTS = (
     Variant(MEAN, _mean_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_means_by_words),
     Variant(MEAN, lambda node, _: _mean_blocks(node, VECTOR), suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),
     portable(SOFTMAX, _softmax_work),
-    Variant(SOFTMAX, _looked_up_work, suffix="table", pack=lambda node, _: {"exps": softmax_exps(node.op, node.sig)}),
+    Variant(
+        SOFTMAX,
+        lambda node, _: vectors_work(node),
+        suffix="table",
+        pack=lambda node, _: {"exps": softmax_exps(node.op, node.sig)},
+    ),
 )

@@ -42,10 +42,6 @@ def columns_work(node: Node[SumPool | RunningMax]) -> Work:
     )
 
 
-def _pool_by_fours(node: Node[SumPool]) -> bool:
-    return node.output.type.nhwc[3] % 4 == 0 and node.op.kernel[1] <= _MOST_COLUMNS
-
-
 def sum_dense(node: Node[SumDense]) -> dict[str, Value]:
     """Struct members of a row of inputs and outputs."""
     return {"inputs": node.x.type.row_elements, "outputs": node.output.type.nhwc[3]}
@@ -97,7 +93,7 @@ VARIANTS = (
         lambda node, _: columns_work(node),
         suffix="simd32",
         isa=Isa.SIMD32,
-        accepts=_pool_by_fours,
+        accepts=lambda node: node.output.type.nhwc[3] % 4 == 0 and node.op.kernel[1] <= _MOST_COLUMNS,
         in_place=row_before,
     ),
     portable(RUNNING_MAX, columns_work, row_before),

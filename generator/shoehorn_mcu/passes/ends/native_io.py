@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shoehorn_mcu.ir import Ends, Graph, Op, Tensor, verify
-from shoehorn_mcu.ir.edit import free_name
-from shoehorn_mcu.ops import Reshape, Transpose
+from shoehorn_mcu.ir.edit import Draft
+from shoehorn_mcu.ops.layout import in_order
 
 
 def native_io(graph: Graph, ends: Ends) -> Graph:
@@ -19,7 +18,7 @@ def native_io(graph: Graph, ends: Ends) -> Graph:
 
     `ends`: by name in the graph, those that differ in the file. Names stay.
     """
-    tensors, names = dict(graph.tensors), {op.name for op in graph.ops}
+    draft = Draft(graph)
     inside: dict[str, str] = {}
     first: list[Op] = []
     last: list[Op] = []
@@ -27,26 +26,16 @@ def native_io(graph: Graph, ends: Ends) -> Graph:
         end = ends.get(name)
         if end is None or end.order == tuple(range(len(end.order))):
             continue
-        inside[name] = free_name(tensors, f"{name}_inside")
-        tensors[inside[name]] = Tensor(inside[name], graph.tensors[name].type)
-        tensors[name] = Tensor(name, end.type)
-        op_name = free_name(names, f"Transpose_end_{number}")
-        names.add(op_name)
+        inside[name] = draft.tensor(f"{name}_inside", graph.tensors[name].type)
+        draft.tensors[name] = Tensor(name, end.type)
+        op_name = draft.op_name(f"Transpose_end_{number}")
         if number < len(graph.inputs):
-            first.append(moved(op_name, tensors, name, inside[name], end.order))
+            first.append(in_order(op_name, draft.tensors[name], inside[name], end.order))
         else:
             back = tuple(end.order.index(dimension) for dimension in range(len(end.order)))
-            last.append(moved(op_name, tensors, inside[name], name, back))
+            last.append(in_order(op_name, draft.tensors[inside[name]], name, back))
     kept = (
         replace(op, inputs=tuple(inside.get(n, n) for n in op.inputs), output=inside.get(op.output, op.output))
         for op in graph.ops
     )
-    return verify(replace(graph, tensors=tensors, ops=(*first, *kept, *last)))
-
-
-def moved(name: str, tensors: Mapping[str, Tensor], source: str, output: str, perm: Sequence[int]) -> Op:
-    """The op that writes `source` in another order of dimensions: a view where no elements move."""
-    long = [place for place in perm if tensors[source].type.shape[place] > 1]
-    if long == sorted(long):
-        return Reshape(name=name, inputs=(source,), output=output, shape=tensors[output].type.shape)
-    return Transpose(name=name, inputs=(source,), output=output, perm=tuple(perm))
+    return verify(replace(graph, tensors=draft.tensors, ops=(*first, *kept, *last)))

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import DType, Ends, FileTensor, Graph, Node, Op, Quant, Tensor, TensorType, verify
-from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
+from shoehorn_mcu.ir import Array, DType, Ends, FileTensor, Graph, Node, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir.edit import Draft, only_reader, readers
 from shoehorn_mcu.ops import Average, Concat, Dense, Dequantize, Quantize, Rescale, Reshape
 from shoehorn_mcu.ops.unary import Unary
 from shoehorn_mcu.passes.sum_rows import dense_by_rows
@@ -53,12 +53,12 @@ def fed_in_pieces(graph: Graph, ends: Ends, handed_out: bool = False) -> tuple[G
     raised = _raised(graph, dense.output)
     if count is None or raised is None:
         return graph, ends
-    flat = free_name(graph.tensors, f"{name}_flat")
     rows, whole = (1, count, 1, x.elements // count), (1, 1, 1, x.elements)
-    tensors = {**raised, name: Tensor(name, replace(x, shape=rows)), flat: Tensor(flat, replace(x, shape=whole))}
-    view = Reshape(name=free_name((op.name for op in graph.ops), flat), inputs=(name,), output=flat, shape=whole)
+    draft = Draft(replace(graph, tensors={**raised, name: Tensor(name, replace(x, shape=rows))}))
+    flat = draft.tensor(f"{name}_flat", replace(x, shape=whole))
+    view = Reshape(name=draft.op_name(flat), inputs=(name,), output=flat, shape=whole)
     ops = [replace(op, inputs=(flat, *op.inputs[1:])) if op is dense else op for op in graph.ops]
-    made = dense_by_rows(verify(replace(graph, tensors=tensors, ops=(view, *ops))), dense.name)
+    made = dense_by_rows(verify(replace(graph, tensors=draft.tensors, ops=(view, *ops))), dense.name)
     return (graph, ends) if made is None else (made, _as_before(graph, made, ends))
 
 
@@ -108,49 +108,36 @@ def _last_dense(graph: Graph) -> list[Op]:
 
 def _cut(graph: Graph, dense: Op, behind: list[Op], count: int) -> Graph:
     """The graph with the dense layer as `count` of them, and the ops behind it on the pieces."""
-    tensors, names = dict(graph.tensors), {op.name for op in graph.ops}
+    draft = Draft(graph)
     x, weights, bias = (graph.tensors[n] for n in dense.inputs)
     y = graph.tensors[dense.output]
     size = y.type.elements // count
     ops: list[Op] = []
-
-    def add(kind: TensorType, name: str) -> str:
-        name = free_name(tensors, name)
-        tensors[name] = Tensor(name, kind)
-        return name
-
-    def named(name: str) -> str:
-        name = free_name(names, name)
-        names.add(name)
-        return name
-
     source, shape = x.name, (1, 1, 1, x.type.elements)
     if x.type.shape != shape:
-        source = add(replace(x.type, shape=shape), f"{x.name}_4d")
-        ops.append(Reshape(name=named(f"{dense.name}_x"), inputs=(x.name,), output=source, shape=shape))
+        source = draft.tensor(f"{x.name}_4d", replace(x.type, shape=shape))
+        ops.append(Reshape(name=draft.op_name(f"{dense.name}_x"), inputs=(x.name,), output=source, shape=shape))
     pieces = []
     for i in range(count):
-        parts = []
-        for whole in (weights, bias):
-            part = _part(whole, free_name(tensors, f"{whole.name}_{i}"), i * size, (i + 1) * size)
-            tensors[part.name] = part
-            parts.append(part.name)
-        pieces.append(add(replace(y.type, shape=(1, 1, 1, size)), f"{y.name}_{i}"))
-        ops.append(replace(dense, name=named(f"{dense.name}_{i}"), inputs=(source, *parts), output=pieces[-1]))
-    ops.append(Concat(name=named(f"{dense.name}_pieces"), inputs=tuple(pieces), output=y.name, axis=1, shared=True))
+        parts = [draft.tensor(f"{t.name}_{i}", *_part(t, i * size, (i + 1) * size)) for t in (weights, bias)]
+        pieces.append(draft.tensor(f"{y.name}_{i}", replace(y.type, shape=(1, 1, 1, size))))
+        ops.append(replace(dense, name=draft.op_name(f"{dense.name}_{i}"), inputs=(source, *parts), output=pieces[-1]))
+    ops.append(
+        Concat(name=draft.op_name(f"{dense.name}_pieces"), inputs=tuple(pieces), output=y.name, axis=1, shared=True)
+    )
     for name in (y.name, *(op.output for op in behind)):
-        tensors[name] = replace(tensors[name], type=replace(tensors[name].type, shape=(1, count, 1, size)))
+        draft.tensors[name] = Tensor(name, replace(graph.tensors[name].type, shape=(1, count, 1, size)))
     kept = [op for op in graph.ops if op is not dense and op not in behind]
-    return verify(with_ops(replace(graph, tensors=tensors), (*kept, *ops, *behind)))
+    return verify(draft.with_ops((*kept, *ops, *behind)))
 
 
-def _part(tensor: Tensor, name: str, first: int, end: int) -> Tensor:
-    """Elements [first, end) of a constant along its first dimension, with their scales."""
+def _part(tensor: Tensor, first: int, end: int) -> tuple[TensorType, Array]:
+    """The type and elements [first, end) of a constant along its first dimension, with their scales."""
     assert tensor.data is not None  # the dense layer's own law
     data, quant = np.ascontiguousarray(tensor.data[first:end]), tensor.type.quant
     if quant is not None and len(quant.scales) > 1 and quant.axis == 0:
         quant = Quant(quant.scales[first:end], quant.zero_points[first:end], 0)
-    return Tensor(name, replace(tensor.type, shape=data.shape, quant=quant), data)
+    return replace(tensor.type, shape=data.shape, quant=quant), data
 
 
 def _is_vector(graph: Graph, name: str) -> bool:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from shoehorn_mcu.base.errors import ShoehornError, did_you_mean
-from shoehorn_mcu.ir import Ends, FileTensor, Graph, State, Tensor, TensorType, verify
-from shoehorn_mcu.ir.edit import free_name, reading
+from shoehorn_mcu.ir import Ends, FileTensor, Graph, State, TensorType, verify
+from shoehorn_mcu.ir.edit import Draft, reading
 from shoehorn_mcu.ops.laws import quoted
-from shoehorn_mcu.passes.ends.native_io import moved
+from shoehorn_mcu.ops.layout import in_order
 
 
 class StateError(ShoehornError):
@@ -81,21 +79,17 @@ def _said(kind: TensorType) -> str:
 
 def _with_state(graph: Graph, read: FileTensor, write: FileTensor) -> Graph:
     """The graph with one more state; the next value is brought to the order of dimensions of the input."""
-    kind, tensors, ops = graph.tensors[read.name].type, dict(graph.tensors), graph.ops
-    next_ = write.name
+    draft, kind, ops, next_ = Draft(graph), graph.tensors[read.name].type, graph.ops, write.name
     if read.order != write.order:
-        next_ = free_name(tensors, f"{write.name}_next")
-        tensors[next_] = Tensor(next_, kind)
+        next_ = draft.tensor(f"{write.name}_next", kind)
         perm = tuple(write.order.index(dimension) for dimension in read.order)
-        name = free_name((op.name for op in ops), f"{read.name}_next")
-        ops = (*ops, moved(name, tensors, write.name, next_, perm))
-    initial = free_name(tensors, f"{read.name}_initial")
-    zero = kind.quant.zero_point if kind.quant is not None else 0
-    tensors[initial] = Tensor(initial, kind, np.full(kind.shape, zero, kind.dtype.numpy))
+        name = draft.op_name(f"{read.name}_next")
+        ops = (*ops, in_order(name, graph.tensors[write.name], next_, perm))
+    initial = draft.tensor(f"{read.name}_initial", kind, kind.zeros())
     left = tuple(name for name in graph.outputs if name != write.name)
     return replace(
         graph,
-        tensors=tensors,
+        tensors=draft.tensors,
         ops=ops,
         inputs=tuple(name for name in graph.inputs if name != read.name),
         outputs=left or graph.outputs,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.ir import Array, DType, Ends, Graph, Op, Tensor, TensorType, verify
-from shoehorn_mcu.ir.edit import free_name, reading
+from shoehorn_mcu.ir import DType, Ends, Graph, Op, Tensor, TensorType, verify
+from shoehorn_mcu.ir.edit import Draft, reading
 from shoehorn_mcu.ops import Dequantize, Map, Quantize, Reshape, TopIndices
 from shoehorn_mcu.ops.formula import Term, formula
 
@@ -46,19 +46,20 @@ def with_pixels(graph: Graph, ends: Ends, pixels: Pixels) -> tuple[Graph, Ends]:
         if len(values) not in (1, channels):
             said = f"--pixels has {len(values)} values, '{name}' has {channels} channels"
             raise EndsError(f"{graph.name}: {said}; give one, or {channels}")
-    edit = _Edit(graph)
+    draft = Draft(graph)
     given = (("mean", pixels.means), ("deviation", pixels.deviations))
-    constants = [edit.constant(f"{name}_{what}", values) for what, values in given]
-    inner = edit.tensor(f"{name}_real", replace(kind, dtype=DType.FLOAT32, quant=None))
+    arrays = ((f"{name}_{what}", np.array(values, np.float32)) for what, values in given)
+    constants = [draft.tensor(each, TensorType(data.shape, DType.FLOAT32), data) for each, data in arrays]
+    inner = draft.tensor(f"{name}_real", replace(kind, dtype=DType.FLOAT32, quant=None))
     made = formula(_normalised, DType.UINT8, DType.FLOAT32, DType.FLOAT32)
-    first: list[Op] = [Map(name=edit.name("Pixels"), inputs=(name, *constants), output=inner, formula=made.text)]
+    first: list[Op] = [Map(name=draft.op_name("Pixels"), inputs=(name, *constants), output=inner, formula=made.text)]
     if kind.quant is not None:
-        stored = edit.tensor(f"{name}_stored", kind)
-        first.append(Quantize(name=edit.name("Pixels_stored"), inputs=(inner,), output=stored))
+        stored = draft.tensor(f"{name}_stored", kind)
+        first.append(Quantize(name=draft.op_name("Pixels_stored"), inputs=(inner,), output=stored))
         inner = stored
-    edit.tensors[name] = Tensor(name, replace(kind, dtype=DType.UINT8, quant=None))
+    draft.tensors[name] = Tensor(name, replace(kind, dtype=DType.UINT8, quant=None))
     kept = (reading(op, {name: inner}) for op in graph.ops)
-    made_graph = verify(replace(graph, tensors=edit.tensors, ops=(*first, *kept)))
+    made_graph = verify(replace(graph, tensors=draft.tensors, ops=(*first, *kept)))
     if name not in ends:
         return made_graph, ends
     end = ends[name]
@@ -82,23 +83,23 @@ def with_top(graph: Graph, count: int) -> Graph:
     scores = kind.shape[-1] if kind.shape else 0
     if kind.elements != scores or not count <= scores:
         raise EndsError(f"{graph.name}: --top {count} is for a vector of {count} scores or more, '{name}' is {kind}")
-    edit = _Edit(graph)
+    draft = Draft(graph)
     ops: list[Op] = []
     real = name
     if kind.quant is not None:
-        real = edit.tensor(f"{name}_real", replace(kind, dtype=DType.FLOAT32, quant=None))
-        ops.append(Dequantize(name=edit.name("Top_real"), inputs=(name,), output=real))
-    dtype = edit.tensors[real].type.dtype
-    column = edit.tensor(f"{name}_column", TensorType((scores, 1), dtype))
-    places = edit.tensor("top_column", TensorType((count, 1), DType.INT64))
-    top = edit.tensor("top", TensorType((1, count), DType.INT64))
+        real = draft.tensor(f"{name}_real", replace(kind, dtype=DType.FLOAT32, quant=None))
+        ops.append(Dequantize(name=draft.op_name("Top_real"), inputs=(name,), output=real))
+    dtype = draft.tensors[real].type.dtype
+    column = draft.tensor(f"{name}_column", TensorType((scores, 1), dtype))
+    places = draft.tensor("top_column", TensorType((count, 1), DType.INT64))
+    top = draft.tensor("top", TensorType((1, count), DType.INT64))
     first = formula(lambda a, b: a > b, dtype, dtype)
     ops += [
-        Reshape(name=edit.name("Top_column"), inputs=(real,), output=column, shape=(scores, 1)),
-        TopIndices(name=edit.name("Top"), inputs=(column,), output=places, formula=first.text, count=count),
-        Reshape(name=edit.name("Top_row"), inputs=(places,), output=top, shape=(1, count)),
+        Reshape(name=draft.op_name("Top_column"), inputs=(real,), output=column, shape=(scores, 1)),
+        TopIndices(name=draft.op_name("Top"), inputs=(column,), output=places, formula=first.text, count=count),
+        Reshape(name=draft.op_name("Top_row"), inputs=(places,), output=top, shape=(1, count)),
     ]
-    return verify(replace(graph, tensors=edit.tensors, ops=(*graph.ops, *ops), outputs=(*graph.outputs, top)))
+    return verify(replace(graph, tensors=draft.tensors, ops=(*graph.ops, *ops), outputs=(*graph.outputs, top)))
 
 
 def check_classes(graph: Graph, names: Sequence[str]) -> None:
@@ -120,25 +121,3 @@ def _one(graph: Graph, names: Sequence[str], what: str, option: str) -> str:
             "leave the option out"
         )
     return names[0]
-
-
-class _Edit:
-    """The tensors of a graph, more of them, and names for more ops."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.tensors = dict(graph.tensors)
-        self._names = {op.name for op in graph.ops}
-
-    def tensor(self, name: str, kind: TensorType, data: Array | None = None) -> str:
-        name = free_name(self.tensors, name)
-        self.tensors[name] = Tensor(name, kind, data)
-        return name
-
-    def constant(self, name: str, values: Sequence[float]) -> str:
-        data = np.array(values, np.float32)
-        return self.tensor(name, TensorType(data.shape, DType.FLOAT32), data)
-
-    def name(self, name: str) -> str:
-        name = free_name(self._names, name)
-        self._names.add(name)
-        return name

@@ -165,19 +165,20 @@ class _Relaxation:
     def _what_is_alive_was_made(self) -> None:
         """An output alive at a milestone was alive at the one before, or was run since, or is that one's own output."""
         for (v, i), x in self.alive.items():
-            if i == 0 or v != self.milestones[i - 1]:
-                made = [self.run[v, i]] if (v, i) in self.run else []
-                kept = [self.alive[v, i - 1]] if (v, i - 1) in self.alive else []
-                self.model.add_bool_or([*made, *kept, x.negated()])
+            self._is_there(v, i, x)
 
     def _inputs_are_there(self) -> None:
         """A node's input was alive when the stage began, or is run in it, or is the milestone just run."""
         for (v, stage), x in self.run.items():
             for u in self.graph.inputs[v]:
-                if stage == 0 or u != self.milestones[stage - 1]:
-                    made = [self.run[u, stage]] if (u, stage) in self.run else []
-                    kept = [self.alive[u, stage - 1]] if (u, stage - 1) in self.alive else []
-                    self.model.add_bool_or([*made, *kept, x.negated()])
+                self._is_there(u, stage, x)
+
+    def _is_there(self, v: int, stage: int, x: cp_model.IntVar) -> None:
+        """Where x: a node's output was alive when the stage began, or is run in it, or is the milestone just run."""
+        if stage == 0 or v != self.milestones[stage - 1]:
+            made = [self.run[v, stage]] if (v, stage) in self.run else []
+            kept = [self.alive[v, stage - 1]] if (v, stage - 1) in self.alive else []
+            self.model.add_bool_or([*made, *kept, x.negated()])
 
     def _milestones_fit(self) -> None:
         sizes, unit = scaled(self.graph.sizes, 1)
