@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pio_server
 import pytest
 import started
 from click.testing import CliRunner, Result
@@ -17,6 +18,7 @@ from tflite_writer import stacked_model
 
 from shoehorn_mcu.cli.group import main
 from shoehorn_mcu_host.base import sandbox
+from shoehorn_mcu_host.firmware import build
 
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -25,6 +27,11 @@ started.listen()
 
 # Objects of firmware are compiled once for all tests (objects.py).
 os.environ["PLATFORMIO_EXTRA_SCRIPTS"] = f"pre:{Path(__file__).with_name('pio_objects.py')}"
+
+# PlatformIO is imported once for all builds of a process (pio_server.py).
+_PIO_ENDED = build._ended
+if pio_server.POSSIBLE:
+    build._ended = pio_server.ended
 
 Gen = Callable[..., Result]
 
@@ -57,6 +64,12 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
         return json.loads(json.dumps(told)), bytearray(b"".join(pieces))
 
     monkeypatch.setattr(sandbox, "answer", answer)
+
+
+@pytest.fixture
+def pio_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PlatformIO is started as users start it."""
+    monkeypatch.setattr(build, "_ended", _PIO_ENDED)
 
 
 @pytest.fixture(scope="session")
