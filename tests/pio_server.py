@@ -29,7 +29,7 @@ _running: subprocess.Popen[str] | None = None
 def ended(command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]) -> int:
     """What `firmware/build.py` has in place of its function of this name."""
     assert list(command[:3]) == [sys.executable, "-m", "platformio"], command
-    request = {"words": command[3:], "environment": dict(environment), "folder": os.getcwd(), "log": log.name}
+    request = {"words": command[3:], "environment": dict(environment), "folder": str(Path.cwd()), "log": log.name}
     with _lock:
         server = _server()
         assert server.stdin and server.stdout
@@ -57,18 +57,20 @@ def _end(server: subprocess.Popen[str]) -> None:
 def _serve() -> None:
     """Forks a build for each line, until there are no more."""
     import platformio.__main__ as pio
+    import ziglang
 
+    zig = str(Path(ziglang.__file__).with_name("zig"))
     _import_all()
     for line in sys.stdin:
         request = json.loads(line)
 
         def build(request: dict[str, Any] = request) -> int:
-            with open(os.devnull, "rb") as nothing, Path(request["log"]).open("ab") as log:
+            with Path(os.devnull).open("rb") as nothing, Path(request["log"]).open("ab") as log:
                 for stream, number in ((nothing, 0), (log, 1), (log, 2)):
                     os.dup2(stream.fileno(), number)
             os.chdir(request["folder"])
             os.environ.clear()
-            os.environ.update(request["environment"])
+            os.environ.update(request["environment"], SHOEHORN_TESTS_ZIG=zig)
             return int(pio.main(["platformio", *request["words"]]))
 
         print(_forked(build), flush=True)
@@ -103,13 +105,12 @@ def _import_all() -> None:
     import SCons.Tool.cc
     import SCons.Tool.cxx
     import SCons.Tool.link
-    import ziglang
     from elftools.elf import elffile
 
     sys.path.append(str(Path(__file__).parent))
     import objects
 
-    assert all((platformio, SCons, ziglang, elffile, objects))
+    assert all((platformio, SCons, elffile, objects))
     started = platformio.proc.exec_command
 
     def exec_command(command: list[str], **streams: Any) -> Any:
