@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -20,6 +21,8 @@ from shoehorn_mcu.cli.group import main
 from shoehorn_mcu_host.base import sandbox
 from shoehorn_mcu_host.firmware import build
 
+gc.disable()  # until all tests are collected: what imports make stays
+
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,6 +35,14 @@ os.environ["PLATFORMIO_EXTRA_SCRIPTS"] = f"pre:{Path(__file__).with_name('pio_ob
 _PIO_ENDED = build._ended
 if pio_server.POSSIBLE:
     build._ended = pio_server.ended
+
+
+def pytest_collection_finish() -> None:
+    """From here on Python looks for garbage, among what is new, and less often than it would."""
+    gc.freeze()
+    gc.set_threshold(20_000)
+    gc.enable()
+
 
 Gen = Callable[..., Result]
 
