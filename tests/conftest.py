@@ -83,6 +83,13 @@ def pio_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_ended", _PIO_ENDED)
 
 
+@pytest.fixture
+def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orders of single rows are searched for a twelfth of the time: for tests of what is told of a plan, and done."""
+    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.LEAST_SECONDS", 0.1)
+    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.MOST_SECONDS", 0.1)
+
+
 @pytest.fixture(scope="session")
 def digits_project(gen: Gen, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped model's project folder for the board `native`, not built; copy it before changing it."""
