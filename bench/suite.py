@@ -4,7 +4,8 @@
 
 Runs the suite as `make test` does, and prints CPU seconds, which do not depend on what else the machine does: of each
 worker's start and collection, of the costliest tests and modules, and of the programs that tests started. A test's time
-is that of its worker while it ran, with its fixtures, and of the processes that ended in the meantime.
+is that of its worker while it ran, with its fixtures, and of the processes below it: those that ended, and, on Linux,
+those that live on for other tests. A program's time is counted where the worker itself waits for its end.
 """
 
 from __future__ import annotations
@@ -19,15 +20,31 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
 _FOLDER = "SHOEHORN_SUITE_FOLDER"
+_TICK = os.sysconf("SC_CLK_TCK")
 
 
-def _cpu(who: int) -> float:
-    used = resource.getrusage(who)
+def _own() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def _of_ended() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _of_living(pid: int) -> float:
+    """Of a process that may still run, and of those that it waited for; 0 where no file tells of it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICK
 
 
 class _Recorder:
@@ -37,7 +54,16 @@ class _Recorder:
         self._file = path.open("a")
         self._started = False
         self._programs: Counter[str] = Counter()
+        self._processes: WeakSet[subprocess.Popen[bytes]] = WeakSet()
         subprocess.Popen._try_wait = lambda process, flags: self._waiting(process, flags)  # type: ignore[attr-defined]
+        handles = subprocess.Popen._get_handles  # type: ignore[attr-defined]
+
+        def starting(process: subprocess.Popen[bytes], *streams: object) -> object:
+            """What subprocess calls before it starts a process."""
+            self._processes.add(process)
+            return handles(process, *streams)
+
+        subprocess.Popen._get_handles = starting  # type: ignore[attr-defined]
 
     def _waiting(self, process: subprocess.Popen[bytes], flags: int) -> tuple[int, int]:
         """What subprocess has in place of this, and the time of the ended process by its program's name."""
@@ -49,15 +75,19 @@ class _Recorder:
             self._programs[_program(process.args)] += used.ru_utime + used.ru_stime
         return pid, status
 
+    def _children(self) -> float:
+        """Of the processes below this one that ended, and of those that live on for other tests."""
+        return _of_ended() + sum(_of_living(each.pid) for each in self._processes if each.returncode is None)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         if not self._started:
-            self._write("start and collection", _cpu(resource.RUSAGE_SELF), _cpu(resource.RUSAGE_CHILDREN))
+            self._write("start and collection", _own(), self._children())
             self._started = True
-        before = _cpu(resource.RUSAGE_SELF), _cpu(resource.RUSAGE_CHILDREN)
+        before = _own(), self._children()
         self._programs.clear()
         told = yield
-        self._write(item.nodeid, _cpu(resource.RUSAGE_SELF) - before[0], _cpu(resource.RUSAGE_CHILDREN) - before[1])
+        self._write(item.nodeid, _own() - before[0], self._children() - before[1])
         return told
 
     def _write(self, name: str, own: float, children: float) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import ziglang
+from objects import compiled_all
 
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
 
@@ -21,9 +21,11 @@ HOST = GCC if shutil.which("gcc") else ZIG
 # ziglang comes without AddressSanitizer
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if HOST == GCC else ("-fsanitize=undefined",)
 
-# `zig cc -c` compiles one file a call; the clang inside takes all at once, but has to be told where its headers are.
+# The clang inside of Zig starts sooner than `zig cc`, but has to be told where its headers are.
 _ZIG_HEADERS = Path(ziglang.__file__).parent / "lib" / "include"
-_ZIG = (sys.executable, "-m", "ziglang", "clang", "-ffreestanding", "-nostdinc", "-isystem", str(_ZIG_HEADERS))
+_CLANG = (shutil.which("zig", path=str(Path(ziglang.__file__).parent)) or "zig", "clang")
+# It says that `-c` means nothing beside `-fsyntax-only`, unless it is told not to speak of its arguments.
+_ZIG = (*_CLANG, "-Qunused-arguments", "-ffreestanding", "-nostdinc", "-isystem", str(_ZIG_HEADERS))
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,9 @@ class Compiler:
     def installed(self) -> bool:
         return shutil.which(self.command[0]) is not None
 
-    def run(self, *arguments: str | Path, cwd: Path) -> None:
-        """Runs it in `cwd`; AssertionError with what it said if it fails."""
-        result = subprocess.run([*self.command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True)
-        assert result.returncode == 0, f"{self.name}: {result.stderr}"
+    def run(self, *options: str, sources: Sequence[Path], folder: Path) -> None:
+        """Compiles each source into `folder`; AssertionError with what the compiler said, unless that is nothing."""
+        compiled_all([*self.command, *options], sources, folder)
 
 
 COMPILERS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pio_server
 import pytest
 import started
 from click.testing import CliRunner, Result
@@ -17,6 +19,9 @@ from tflite_writer import stacked_model
 
 from shoehorn_mcu.cli.group import main
 from shoehorn_mcu_host.base import sandbox
+from shoehorn_mcu_host.firmware import build
+
+gc.disable()  # until all tests are collected: what imports make stays
 
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -25,6 +30,19 @@ started.listen()
 
 # Objects of firmware are compiled once for all tests (objects.py).
 os.environ["PLATFORMIO_EXTRA_SCRIPTS"] = f"pre:{Path(__file__).with_name('pio_objects.py')}"
+
+# PlatformIO is imported once for all builds of a process (pio_server.py).
+_PIO_ENDED = build._ended
+if pio_server.POSSIBLE:
+    build._ended = pio_server.ended
+
+
+def pytest_collection_finish() -> None:
+    """From here on Python looks for garbage, among what is new, and less often than it would."""
+    gc.freeze()
+    gc.set_threshold(20_000)
+    gc.enable()
+
 
 Gen = Callable[..., Result]
 
@@ -57,6 +75,19 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
         return json.loads(json.dumps(told)), bytearray(b"".join(pieces))
 
     monkeypatch.setattr(sandbox, "answer", answer)
+
+
+@pytest.fixture
+def pio_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PlatformIO is started as users start it."""
+    monkeypatch.setattr(build, "_ended", _PIO_ENDED)
+
+
+@pytest.fixture
+def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orders of single rows are searched for a twelfth of the time: for tests of what is told of a plan, and done."""
+    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.LEAST_SECONDS", 0.1)
+    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.MOST_SECONDS", 0.1)
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ class _Unknown(Exception):
 def compiled(words: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
     """The exit code and the words of a compiler that is run in `folder`, with `-c SOURCE -o OBJECT` in its arguments.
 
-    What compiled without a word before is copied.
+    What compiled without a word before is copied. With `-fsyntax-only` the object is an empty file.
     """
     made = folder / words[words.index("-o") + 1]
     try:
@@ -46,6 +46,7 @@ def compiled(words: Sequence[str], folder: Path, environment: Mapping[str, str] 
         return 0, ""
     code, said = _run(words, folder, environment)
     if code == 0 and not said:
+        made.touch()
         kept.parent.mkdir(parents=True, exist_ok=True)
         handle, copy = tempfile.mkstemp(dir=kept.parent)
         os.close(handle)
@@ -63,7 +64,7 @@ def compiled_all(command: Sequence[str], sources: Sequence[Path], folder: Path) 
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for code, said in pool.map(one, zip(sources, made, strict=True)):
-            assert code == 0 and not said, said[-4000:]
+            assert code == 0 and not said, said[:4000]
     return made
 
 

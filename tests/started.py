@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,13 +17,23 @@ _SAFE = "PYTHONSAFEPATH"
 
 def listen() -> None:
     """From now on; such a process is an AssertionError where it would start."""
-    sys.addaudithook(_heard)
+    popen, system = subprocess.Popen.__init__, os.system
+
+    def start(process: subprocess.Popen[Any], args: Any, *more: Any, **options: Any) -> None:
+        _heard(args, options.get("env"))
+        popen(process, args, *more, **options)
+
+    def run(command: str) -> int:
+        _heard(command, None)
+        return system(command)
+
+    subprocess.Popen.__init__ = start  # type: ignore[method-assign]
+    os.system = run  # an audit hook would hear of all else that Python does, and cost a second in a hundred
 
 
-def _heard(event: str, told: tuple[Any, ...]) -> None:
-    if event in ("subprocess.Popen", "os.system") and _is_ours(sys._getframe(1)):
-        env: Mapping[str, str] = (told[3] if event == "subprocess.Popen" else None) or {}
-        assert env.get(_SAFE), f"{told[0]} is started without env=environment(), and may take a model's modules"
+def _heard(command: Any, env: Mapping[str, str] | None) -> None:
+    if _is_ours(sys._getframe(2)):
+        assert (env or {}).get(_SAFE), f"{command} is started without env=environment(), and may take a model's modules"
 
 
 def _is_ours(frame: FrameType | None) -> bool:

@@ -268,7 +268,21 @@ def test_a_changed_linker_script_links_the_firmware_again(built, tmp_path):
     assert project.elf.read_bytes() != before
 
 
-def test_a_broken_source_is_told_in_one_line(tmp_path):
+@pytest.mark.parametrize("board_id", ["native", "microbit", "rpi-zero-2w"])
+def test_a_build_of_tests_is_that_of_platformio_s_processes(request, tmp_path, board_id):
+    """Tests fork builds from a process that has imported PlatformIO (pio_server.py)."""
+    forked, started = (Project.open(write_hello(tmp_path / name, board_id)) for name in ("forked", "started"))
+    build(forked)
+    request.getfixturevalue("pio_started")
+    build(started)
+
+    assert started.image.read_bytes() == forked.image.read_bytes()
+    assert measure(started) == measure(forked)
+    names = [sorted(path.name for path in each.build_folder.rglob("*.[oa]")) for each in (started, forked)]
+    assert names[0] == names[1] != []
+
+
+def test_a_broken_source_is_told_in_one_line(pio_started, tmp_path):
     folder = write_hello(tmp_path / "hello", "native")
     (folder / "src" / "main.c").write_text("int main(void) { return missing; }\n")
 
@@ -298,7 +312,7 @@ def test_the_emulator_goes_when_the_context_ends(built):
     assert machine.process.poll() is not None
 
 
-def test_flashing_an_emulator_board_boots_it(built):
+def test_flashing_an_emulator_board_boots_it(built, pio_started):
     needs_emulator(BOARDS["mps2-an386"])
     project = built("mps2-an386")
 

@@ -60,6 +60,7 @@ def test_the_processes_that_read_foreign_files_take_none(module: str, shadowed: 
     assert _taken(shadowed) == ""
 
 
+@pytest.mark.usefixtures("pio_started")
 def test_a_build_takes_none(shadowed: Path, tmp_path: Path):
     build(Project.open(write_hello(tmp_path / "hello", "native")))
 

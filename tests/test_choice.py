@@ -339,7 +339,7 @@ def test_every_variant_and_tile_compiles_for_its_instruction_set(compiler: Compi
         (tmp_path / f"{kernel.name}.c").write_text(kernel.text("made", f"{RUNTIME_C}/"))
 
     if made:
-        compiler.run(*WARNINGS, "-O2", "-ffreestanding", "-c", *sorted(tmp_path.glob("*.c")), cwd=tmp_path)
+        compiler.run(*WARNINGS, "-O2", "-ffreestanding", sources=sorted(tmp_path.glob("*.c")), folder=tmp_path)
 
     assert len(list(tmp_path.glob("*.o"))) == len(made)
 

@@ -249,9 +249,9 @@ def test_a_library_for_two_cores_compiles_for_the_rp2040_with_the_page_s_example
     sdk += "void multicore_fifo_push_blocking(uint32_t data);\nuint32_t multicore_fifo_pop_blocking(void);\n"
     put({"pico/multicore.h": sdk.encode(), "example.c": example.encode()}, tmp_path)
     (compiler,) = (c for c in COMPILERS if c.name == "zig-cortex-m0")
-    flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-c", "-I.", "-Idigits/src")
+    flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-I.", "-Idigits/src")
 
-    compiler.run(*flags, "example.c", "digits/src/digits.c", cwd=tmp_path)
+    compiler.run(*flags, sources=[tmp_path / "example.c", tmp_path / "digits/src/digits.c"], folder=tmp_path)
     assert "#define DIGITS_CORES 2\n" in (tmp_path / "digits/src/digits.h").read_text()
 
 

@@ -106,12 +106,13 @@ def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):
     assert check(Problem(csv_file.read(path), said["height"]), said["offsets"]) == []
 
 
-@pytest.mark.parametrize(("order", "after"), [([], 8), (["--fixed-order"], 4)], ids=["free", "fixed"])
-def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], after: float, tmp_path: Path):
+@pytest.mark.parametrize("order", [[], ["--fixed-order"]], ids=["free", "fixed"])
+def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], tmp_path: Path):
+    """Both searches have found one after 1.2 seconds of work; the time that they may take divides them into phases."""
     path = graph_file(tmp_path)
     graph = read(path)
     budget = int(0.8 * peak(graph, graph.order))
-    done = interrupted("remat", path, "--budget", str(budget), "--seconds", "100", "--json", *order, after=after)
+    done = interrupted("remat", path, "--budget", str(budget), "--seconds", "30", "--json", *order, after=3)
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], done.stderr) == (0, "feasible", "")
@@ -119,7 +120,7 @@ def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], after: floa
 
 
 def test_a_graph_for_which_nothing_was_found_yet_says_so(tmp_path: Path):
-    done = interrupted("remat", graph_file(tmp_path), "--budget", "700", "--seconds", "100", "--json", after=2.5)
+    done = interrupted("remat", graph_file(tmp_path), "--budget", "700", "--seconds", "100", "--json", after=1.2)
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], said["sequence"]) == (1, "unknown", [])
@@ -147,7 +148,7 @@ def test_a_model_gets_a_checked_plan_or_one_word_and_never_half_a_page(after: fl
 @needs_shared
 def test_a_curve_ends_with_the_plans_made_so_far(tmp_path: Path):
     model, page = MODELS / "resnet20-cifar10-int8.tflite", tmp_path / "plan.html"
-    done = interrupted("plan", model, "--pareto", "--html", page, "--json", after=4)
+    done = interrupted("plan", model, "--pareto", "--html", page, "--json", after=2)
     curve = json.loads(done.stdout)["pareto"]
 
     assert (done.returncode, done.stderr) == (0, "note: interrupted; the curve has the plans made so far\n")

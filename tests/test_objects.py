@@ -92,6 +92,18 @@ def test_what_only_the_compiler_knows_is_compiled_each_time(bench: Bench, line: 
     assert [bench.run("one"), bench.run("one")] == [1, 2]
 
 
+def test_a_source_that_is_only_read_is_read_once(bench: Bench) -> None:
+    """Such a compiler makes no object."""
+    (bench.place / "compiler.py").write_text(
+        (bench.place / "compiler.py").read_text().replace("made.write_text", "bool")
+    )
+    words = [sys.executable, str(bench.place / "compiler.py"), "-Iinclude", "-fsyntax-only"]
+    words += ["-c", "main.c", "-o", "main.o"]
+
+    assert [compiled(words, bench.place / "one") for _ in range(2)] == [(0, "")] * 2
+    assert (bench.place / "log").read_text() == "x"
+
+
 def test_a_warning_is_said_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "KEPT", tmp_path / "kept")
     noisy = Bench(tmp_path, "warning: x")

@@ -43,14 +43,14 @@ ALIKE = (
 @each_compiler(long=(*ALIKE, "gcc-host"))
 def test_the_kernels_are_read_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
     """By a compiler for each machine with other types."""
-    compiler.run(*WARNINGS, "-fsyntax-only", *ORACLES, *write_instances(tmp_path), cwd=tmp_path)
+    compiler.run(*WARNINGS, "-fsyntax-only", sources=[*ORACLES, *write_instances(tmp_path)], folder=tmp_path)
 
 
 @each_compiler(long=[each.name for each in COMPILERS if each.name != "gcc-host"])
 def test_the_kernels_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
     """What is said of values comes from the optimiser, which is GCC's for all machines."""
     sources = [*ORACLES, *write_instances(tmp_path)]
-    compiler.run(*WARNINGS, "-O2", "-c", *sources, cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O2", sources=sources, folder=tmp_path)
 
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
 
@@ -70,7 +70,7 @@ def _written_for(compiler: Compiler, folder: Path) -> list[Path]:
 )
 def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
     sources = _written_for(compiler, tmp_path)
-    compiler.run(*WARNINGS, "-O2", "-c", *sources, cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O2", sources=sources, folder=tmp_path)
 
     assert len(list(tmp_path.glob("*.o"))) == len(sources) > 0
 
@@ -82,7 +82,7 @@ def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Co
 )
 def test_assembly_does_not_run_out_of_registers_where_nothing_is_optimised(compiler: Compiler, tmp_path: Path) -> None:
     sources = _written_for(compiler, tmp_path)
-    compiler.run(*WARNINGS, "-O0", "-c", *sources, cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O0", sources=sources, folder=tmp_path)
 
     assert len(list(tmp_path.glob("*.o"))) == len(sources) > 0
 
@@ -92,12 +92,12 @@ def test_a_header_needs_no_other_before_it_and_bears_to_be_read_twice(compiler: 
     for number, header in enumerate(HEADERS):
         (tmp_path / f"h{number}.c").write_text(f'#include "{header}"\n#include "{header}"\nextern int unit{number};\n')
 
-    compiler.run(*WARNINGS, "-O2", "-c", *sorted(tmp_path.glob("h*.c")), cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O2", sources=sorted(tmp_path.glob("h*.c")), folder=tmp_path)
 
 
 @each_compiler("zig-cortex-m0", "gcc-cortex-m0")
 def test_kernels_call_no_library_and_keep_no_state(compiler: Compiler, tmp_path: Path) -> None:
-    compiler.run(*WARNINGS, "-O2", "-ffreestanding", "-c", *write_instances(tmp_path), cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O2", "-ffreestanding", sources=write_instances(tmp_path), folder=tmp_path)
 
     for path in sorted(tmp_path.glob("*.o")):
         with path.open("rb") as file:

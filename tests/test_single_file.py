@@ -127,7 +127,7 @@ def test_no_compiler_has_a_word_to_say(compiler: Compiler, tmp_path: Path):
     unit = shipped()
     emitted.put(single_file(unit, constants(unit)), tmp_path)
 
-    compiler.run(*PEDANTIC, "-c", "digits.c", cwd=tmp_path)
+    compiler.run(*PEDANTIC, sources=[tmp_path / "digits.c"], folder=tmp_path)
 
 
 @each_compiler(*TARGETS, long=("zig-host", "gcc-cortex-m0", "gcc-riscv64", "gcc-xtensa"))
@@ -139,9 +139,9 @@ def test_no_compiler_has_a_word_to_say_of_all_kernels(compiler: Compiler, tmp_pa
         with pytest.raises(
             AssertionError, match=r"of constants and \d+ of arena, more than the 16-bit addresses of AVR"
         ):
-            compiler.run(*PEDANTIC, "-c", "all_model.c", cwd=tmp_path)
+            compiler.run(*PEDANTIC, sources=[tmp_path / "all_model.c"], folder=tmp_path)
     else:
-        compiler.run(*PEDANTIC, "-c", "all_model.c", cwd=tmp_path)
+        compiler.run(*PEDANTIC, sources=[tmp_path / "all_model.c"], folder=tmp_path)
 
 
 ISAS = {
@@ -163,7 +163,7 @@ def test_kernels_of_every_instruction_set_have_room_in_one_file(compiler: Compil
     includes = [f"#include {name}" for name in systems] + [hushed(amalgam)]
     (tmp_path / "all.c").write_text("\n\n".join([*heads, *includes, *texts, *users]) + "\n")
 
-    compiler.run(*PEDANTIC, "-c", "all.c", cwd=tmp_path)
+    compiler.run(*PEDANTIC, sources=[tmp_path / "all.c"], folder=tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,6 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, make_plan, spread
 from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Placement, Plan
 from shoehorn_mcu.planner.spread.places import Places
@@ -322,11 +322,18 @@ def test_the_document_of_a_plan_has_the_memory_of_each_row():
         PlanDocument.model_validate(short, strict=False)
 
 
-def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen):
-    board = targets.board("mps2-an386")
-    made = build.plan_model(DIGITS, board, Options(sram_bytes={"ram": 600, "psram": 300}))
-    named = {placed.tensor for placed in divided(made.unit.plan)}
+@pytest.mark.usefixtures("little_effort")
+def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monkeypatch: pytest.MonkeyPatch):
+    plan_model, plans = build.plan_model, []
+
+    def kept(*asked: Any) -> build.Planned:
+        plans.append(plan_model(*asked))
+        return plans[-1]
+
+    monkeypatch.setattr(build, "plan_model", kept)
     shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=600,psram=300").stdout
+    (made,) = plans
+    named = {placed.tensor for placed in divided(made.unit.plan)}
 
     assert named
     assert {*made.report["plan"]["divided_tensors"]} == named  # type: ignore[index, call-overload]
@@ -335,6 +342,7 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen):
 
 
 @needs_qemu
+@pytest.mark.usefixtures("little_effort")
 @pytest.mark.parametrize(
     ("board", "names", "streamed"),
     [

@@ -7,9 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import IO
 
 from shoehorn_mcu_host.base import system
 from shoehorn_mcu_host.base.children import environment
@@ -79,24 +80,30 @@ def run_pio(project: Project, *arguments: str) -> None:
         _run_pio(project, *arguments)
 
 
+def _ended(command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]) -> int:
+    """The exit code of a process that writes to the log."""
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        timeout=_LIMIT_SECONDS,
+        check=False,
+    )
+    return done.returncode
+
+
 def _run_pio(project: Project, *arguments: str) -> None:
     log = project.folder / ".pio" / "build.log"
     with log.open("wb") as stream:
         try:
-            done = subprocess.run(
-                pio_command(project, *arguments),
-                env=pio_environment(project),
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                timeout=_LIMIT_SECONDS,
-                check=False,
-            )
+            code = _ended(pio_command(project, *arguments), pio_environment(project), stream)
         except subprocess.TimeoutExpired as error:
             raise BuildError(
                 f"{project.folder}: pio did not end within {_LIMIT_SECONDS} s; its log is {log}"
             ) from error
-    if done.returncode != 0:
+    if code != 0:
         text = log.read_text(errors="replace")
         _refuse_overflow(project, text)
         lines = text.splitlines()
