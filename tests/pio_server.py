@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-POSSIBLE = hasattr(os, "fork")
+POSSIBLE = sys.platform == "linux"  # elsewhere a process that has imported so much may not bear to be forked
 
 _lock = threading.Lock()
 _running: subprocess.Popen[str] | None = None

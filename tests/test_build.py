@@ -282,7 +282,10 @@ def test_a_build_of_tests_is_that_of_platformio_s_processes(request, tmp_path, b
     assert names[0] == names[1] != []
 
 
-def test_a_broken_source_is_told_in_one_line(pio_started, tmp_path):
+@pytest.mark.parametrize("started", [False, True], ids=["forked", "started"])
+def test_a_broken_source_is_told_in_one_line(request, tmp_path, started):
+    if started:
+        request.getfixturevalue("pio_started")
     folder = write_hello(tmp_path / "hello", "native")
     (folder / "src" / "main.c").write_text("int main(void) { return missing; }\n")
 
