@@ -151,7 +151,11 @@ _MOBILENET = {
     "moves": {"use": ("shrink",)},
     "data": {"augment": ("shift", "flip")},
 }
-_DIGITS = {"goal": {"until": "instructions=-18%", "drop": 3.0}, "steps": {"epochs": 6}, "last": {"epochs": 20}}
+_DIGITS = {
+    "goal": {"until": "instructions=-18%", "drop": 3.0},
+    "steps": {"epochs": 6, "rate": 1e-3},  # an epoch has 19 batches
+    "last": {"epochs": 20, "rate": 8e-3},
+}
 
 CASES: Mapping[str, Case] = {
     "googlenet-fashion": Case(
@@ -175,8 +179,8 @@ CASES: Mapping[str, Case] = {
     "mobilenet-fashion": Case(
         lambda seed: slim_nets.mobilenet(28, 1, seed=seed), fashion_mnist, "mps2-an386", _MOBILENET, _BASE
     ),
-    "digits": Case(slim_nets.digits, digits, "mps2-an386", _DIGITS, Schedule(40, 2e-3)),
-    "digits-microbit": Case(slim_nets.digits, digits, "microbit", _DIGITS, Schedule(40, 2e-3)),
+    "digits": Case(slim_nets.digits, digits, "mps2-an386", _DIGITS, Schedule(40, 8e-3)),
+    "digits-microbit": Case(slim_nets.digits, digits, "microbit", _DIGITS, Schedule(40, 8e-3)),
     "resnet20": Case(
         None,
         resnet_set,
