@@ -145,7 +145,7 @@ _ELEVEN = (
 )
 """The sequence of the first prototype."""
 _BASE = Schedule(20, 2e-3, augment=("shift", "flip"))
-_GOOGLENET = {"goal": {"until": "instructions=-60%,arena=9408", "drop": 3.0}, "data": {"augment": ("shift", "flip")}}
+_GOOGLENET = {"goal": {"until": "instructions=-60%,arena=9408", "drop": 6.0}, "data": {"augment": ("shift", "flip")}}
 _MOBILENET = {
     "goal": {"until": "instructions=-36%", "drop": 3.0},
     "moves": {"use": ("shrink",)},
@@ -173,7 +173,7 @@ CASES: Mapping[str, Case] = {
         lambda seed: slim_nets.googlenet(32, 3, lrn=False, seed=seed),
         cifar10,
         "mps2-an386",
-        {**_GOOGLENET, "goal": {"until": "instructions=-61%,arena=12288", "drop": 3.0}},
+        {**_GOOGLENET, "goal": {"until": "instructions=-61%,arena=12288", "drop": 6.0}},
         _BASE,
     ),
     "mobilenet-fashion": Case(
