@@ -168,7 +168,7 @@ def _mark(dot: _Dot, scale: _Scale) -> str:
     if dot.kind == "undone":
         return f'<path class="axis" d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8">{said}</path>'
     if dot.kind == "control":
-        return f'<rect class="again" x="{x - 5:.1f}" y="{y - 5:.1f}" width="10" height="10">{said}</rect>'
+        return f'<rect class="axis" x="{x - 5:.1f}" y="{y - 5:.1f}" width="10" height="10">{said}</rect>'
     ring = f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="8"/>' if dot.kind == "slim" else ""
     return f'{ring}<circle cx="{x:.1f}" cy="{y:.1f}" r="4">{said}</circle>'
 
@@ -184,7 +184,7 @@ def _steps(record: Record, unit: str) -> str:
         "float32",
         "int8",
         f"Predicted {unit}",
-        "ms",
+        *([] if record.original.milliseconds is None else ["ms"]),
         "Arena",
         "Constants",
         "MACs",
@@ -210,8 +210,8 @@ def _trained(trial: Trial) -> tuple[str, ...]:
 
 
 def _cells(cost: Price) -> tuple[str, ...]:
-    ms = "" if cost.milliseconds is None else f"{cost.milliseconds:,.1f}"
-    return f"{cost.time:,}", ms, f"{cost.sram:,}", f"{cost.flash:,}", f"{cost.macs:,}"
+    ms = [] if cost.milliseconds is None else [f"{cost.milliseconds:,.1f}"]
+    return f"{cost.time:,}", *ms, f"{cost.sram:,}", f"{cost.flash:,}", f"{cost.macs:,}"
 
 
 def _test(rows: Sequence[Compared]) -> str:
