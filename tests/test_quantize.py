@@ -21,7 +21,7 @@ from bench import ptq
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.onnx.importer import import_model
-from shoehorn_mcu.ir import Array, DType
+from shoehorn_mcu.ir import Array, DType, Node
 from shoehorn_mcu.ops import AveragePool2d, DepthwiseConv2d, Dequantize, LinearOp, Mean, Quantize, Requantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, quantized_simply, steps
@@ -580,8 +580,7 @@ def test_a_channel_that_reads_zeros_alone_leaves_a_layer_to_fast_kernels(weight:
     real, samples = model(nodes, constants), Samples({"x": reals(20, *IMAGE)})
     made = quantized_simply(real, samples)
     (node,) = [n for n in import_model(made, "dead").graph.nodes() if isinstance(n.op, DepthwiseConv2d)]
-    weights, x, y = (tensor.type.quantised for tensor in (node.weights, node.x, node.output))
-    assert max(weights.scales) * x.scales[0] / y.scales[0] < 0.5
+    assert _steps_of(node) < 0.5
     assert output_sqnr([*Runner(real).over(samples)], made, samples) > 30
 
 
@@ -594,6 +593,29 @@ def test_a_channel_that_needs_its_wide_steps_keeps_them() -> None:
     made = quantized_simply(real, samples)
     assert with_finer_steps(made)[1] == 1
     assert output_sqnr([*Runner(real).over(samples)], made, samples) > 20
+
+
+def test_weights_that_two_layers_read_keep_their_steps() -> None:
+    """Finer steps would be those of one layer alone, and the other's bias has steps of the old ones."""
+    depthwise, dead = reals(4, 1, 3, 3), np.array([0, 0, -100, 0], np.float32)
+    depthwise[2] = 300.0
+    constants = {"w": np.abs(reals(4, 3, 1, 1)), "b": dead, "d": depthwise, "o": reals(4), "p": 9 * reals(4)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Conv", ["r", "d", "o"], ["c"], group=4, pads=[1] * 4),
+        helper.make_node("Conv", ["c", "d", "p"], ["y"], group=4, pads=[1] * 4),
+    ]
+    made = quantized_simply(model(nodes, constants), Samples({"x": reals(20, *IMAGE)}))
+    found = [n for n in import_model(made, "shared").graph.nodes() if isinstance(n.op, DepthwiseConv2d)]
+    assert len(found) == 2 and with_finer_steps(made)[1] == 0
+    assert max(map(_steps_of, found)) >= 0.5
+
+
+def _steps_of(node: Node) -> float:
+    """The most output steps for a step of an input and one of a weight."""
+    weights, x, y = (tensor.type.quantised for tensor in (node.inputs[1], node.x, node.output))
+    return max(weights.scales) * x.scales[0] / y.scales[0]
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])

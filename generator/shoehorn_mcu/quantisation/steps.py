@@ -19,7 +19,7 @@ from shoehorn_mcu.importers.onnx import int16, quantised
 from shoehorn_mcu.importers.onnx.apart import in_opset
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.importers.onnx.qlinear import FORMS
-from shoehorn_mcu.ir import Array, DType, Graph
+from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
 from shoehorn_mcu.ops.layout import Mover
 from shoehorn_mcu.quantisation.exported import as_onnx
@@ -194,11 +194,13 @@ def quantized_simply(model: ModelProto, samples: Samples, say: Callable[[str], N
     kept = _Exceptions((), ())
     found = of_joins(plain, ranges(plain, samples, Method.MINMAX, say), set())
     made = _quantised(plain, found, kept, Settings())
-    if not with_finer_steps(made)[1]:
+    finer, count = with_finer_steps(made)
+    if not count:
         return made
     checked = samples.first(CHECKED)
     wanted = [*Runner(plain).over(checked)]
-    return _refined(made, output_sqnr(wanted, made, checked), wanted, checked)[0]
+    before, after = (output_sqnr(wanted, each, checked) for each in (made, finer))
+    return finer if after >= before - LEAST_GAIN_DB else made
 
 
 def write(model: ModelProto, target: Path, source: Path | None = None) -> None:
@@ -319,19 +321,10 @@ def _best(
     best = found[0]
     for each in found[1:]:
         best = each if each.sqnr_db > best.sqnr_db + LEAST_GAIN_DB else best
-    if settings.bits is not Bits.EIGHT:
-        return best
-    made, sqnr_db = _refined(best.model, best.sqnr_db, wanted, checked)
-    return replace(best, model=made, sqnr_db=sqnr_db)
-
-
-def _refined(
-    model: ModelProto, sqnr_db: float, wanted: Sequence[Mapping[str, Array]], checked: Samples
-) -> tuple[ModelProto, float]:
-    """The int8 model and its ratio, with finer steps where steps are too wide, unless that costs accuracy."""
-    made, count = with_finer_steps(model)
-    after = output_sqnr(wanted, made, checked) if count else sqnr_db
-    return (made, after) if count and after >= sqnr_db - LEAST_GAIN_DB else (model, sqnr_db)
+    finer, count = with_finer_steps(best.model) if settings.bits is Bits.EIGHT else (best.model, 0)
+    if count and (after := output_sqnr(wanted, finer, checked)) >= best.sqnr_db - LEAST_GAIN_DB:
+        best = replace(best, model=finer, sqnr_db=after)
+    return best
 
 
 def _quantised(model: ModelProto, found: Mapping[str, Range], kept: _Exceptions, settings: Settings) -> ModelProto:

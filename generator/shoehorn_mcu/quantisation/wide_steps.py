@@ -60,11 +60,9 @@ def _refined(edit: Edit, layer: _Layer) -> int:
         finer[bare] = np.median(scales[~wide])
     finer = finer.astype(np.float32).astype(np.float64)
     ratio = scales / finer
-    steps = np.clip(np.rint(by_channel * ratio[:, None]), -127, 127).astype(weights.dtype)
     moved = np.moveaxis(weights, layer.axis, 0)
-    edit.constants[layer.weights] = np.ascontiguousarray(
-        np.moveaxis(steps.reshape(moved.shape), 0, layer.axis).astype(weights.dtype)
-    )
+    steps = np.clip(np.rint(by_channel * ratio[:, None]), -127, 127).astype(weights.dtype).reshape(moved.shape)
+    edit.constants[layer.weights] = np.ascontiguousarray(np.moveaxis(steps, 0, layer.axis))
     edit.constants[layer.scales] = finer.astype(np.float32)
     if layer.bias is not None:
         bias, of_bias = (edit.constants[name].astype(np.float64) for name in layer.bias)
@@ -96,6 +94,9 @@ def _layer(edit: Edit, made: dict[str, NodeProto], node: NodeProto) -> _Layer | 
     stored = tuple(bias[0].input[:2]) if bias and bias[0] is not None else None
     if stored is not None and (not {*stored} <= edit.constants.keys() or edit.constants[stored[1]].ndim != 1):
         return None
+    own = [*weights.input[:2], *weights.output, *(stored or ()), *(bias[0].output if bias and bias[0] else ())]
+    if any(edit.only_reader(name) is None for name in own):
+        return None  # another layer reads the same constants, and has an input or a bias with other steps
     axis = attribute(weights, "axis", 1)
     return _Layer(
         weights.input[0],
