@@ -9,8 +9,9 @@ from functools import cache
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
-from shoehorn_mcu.kernels.base.contract import Contract, Instance, Tile, Variant, struct_size
+from shoehorn_mcu.kernels.base.contract import Contract, Instance, Tile, Variant
 from shoehorn_mcu.kernels.base.known import known
+from shoehorn_mcu.kernels.base.struct_size import struct_size
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
 from shoehorn_mcu.kernels.linear.points import other_form
 from shoehorn_mcu.machine.targets import Isa, Machine

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from shoehorn_mcu.ir import Graph, Node, Parts, Tensor, shared_rows
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
-from shoehorn_mcu.kernels.base.contract import StructSize, array_bytes, differ, struct_size, with_long_rows
+from shoehorn_mcu.kernels.base.contract import array_bytes, differ, with_long_rows
+from shoehorn_mcu.kernels.base.struct_size import StructSize, struct_size
 from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
 from shoehorn_mcu.machine.targets import Machine
 

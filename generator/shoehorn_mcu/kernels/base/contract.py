@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Generic, NamedTuple
+from typing import Generic
 
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Node, OpT, Tensor
-from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.machine.targets import Isa
 
 
@@ -421,20 +420,6 @@ class Instance:
         long = with_long_rows(node, count)
         same = self.like(long)
         return None if same is None or same.scratch_bytes(long) != self.scratch_bytes(node) else (same, long)
-
-
-class StructSize(NamedTuple):
-    """What an instance's struct takes of the flash."""
-
-    members: int
-    constant_bytes: int  # of the arrays that members point to
-
-
-@known
-def struct_size(node: Node, kernel: Instance) -> StructSize:
-    """The size of an instance's struct for a node."""
-    values = kernel.params(node)
-    return StructSize(len(values), array_bytes(values))
 
 
 @dataclass(frozen=True, eq=False)
