@@ -33,6 +33,7 @@ from shoehorn_mcu.learn import learner
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.data import Data
+from shoehorn_mcu.slim.judge import as_in_file
 from shoehorn_mcu.slim.learner import Learner, Samples, Schedule, Watch
 from shoehorn_mcu.slim.reading import exact, read
 from shoehorn_mcu.slim.recipe import Recipe, read_recipe
@@ -304,14 +305,9 @@ def emulated(model: Path, board: str, folder: Path) -> Mapping[str, int]:
 
 def decided(firmware: Path, test: Samples, model: Imported) -> Mapping[str, float]:
     """How many percent of test samples the firmware has right in the emulator, and the samples whose bytes differ."""
-    (name,) = model.graph.inputs
-    shape = model.graph.tensors[name].type.shape
-    end = model.ends.get(name)
-    x, order = test.x[:_DECIDED].reshape(-1, *shape), (0, 1, 2, 3) if end is None else end.order
-    turned = x.transpose(0, *(1 + int(place) for place in np.argsort(order)))
-    np.savez(
-        firmware / "test.npz", **{end.name if end else name: turned}, y=test.y[:_DECIDED] if test.y is not None else 0
-    )
+    assert test.y is not None
+    some = as_in_file(model.graph, model.ends, Samples(test.x[:_DECIDED], None))
+    np.savez(firmware / "test.npz", y=test.y[:_DECIDED], **some.arrays)
     found, refusal = gen("validate", str(firmware), "--emulate", "--inputs", str(firmware / "test.npz"))
     if found is None:
         raise SystemExit(f"{firmware}: {refusal}")

@@ -250,7 +250,7 @@ def _origin(found: Imported, model: Model, sha256: str, options: Options) -> Ori
         return Origin(sha256=sha256, why="its model was given in memory, not as a file")
     graph, pixels = found.graph, options.pixels
     inputs, outputs = (
-        tuple(found.ends.get(n) or FileTensor(n, t := graph.tensors[n].type, tuple(range(len(t.shape)))) for n in names)
+        tuple(found.ends.get(n) or FileTensor.alike(n, graph.tensors[n].type) for n in names)
         for names in (graph.inputs, graph.outputs)
     )
     return Origin(

@@ -19,6 +19,16 @@ class FileTensor:
     type: TensorType
     order: tuple[int, ...]
 
+    @classmethod
+    def alike(cls, name: str, kind: TensorType) -> FileTensor:
+        """A tensor that the file has as the graph has it."""
+        return cls(name, kind, tuple(range(len(kind.shape))))
+
+    @property
+    def back(self) -> tuple[int, ...]:
+        """The other way round: dimension d of the file's tensor is the graph's dimension `back[d]`."""
+        return tuple(self.order.index(dimension) for dimension in range(len(self.order)))
+
 
 Ends = Mapping[str, FileTensor]
 """Inputs and outputs that differ in the model's file, by their names in the graph."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 
-import numpy as np
 import torch
 
 from shoehorn_mcu.base.errors import printable
@@ -21,21 +20,17 @@ class _AsInFile(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, graph: Graph, ends: Ends) -> None:
         super().__init__()
         self.twin = Twin(graph)
-        self._graph = graph
-        orders = {name: tuple(end.order) for name, end in ends.items()}
-        self._into = [orders.get(name) for name in graph.inputs]
-        self._back = [_inverse(orders.get(name)) for name in graph.outputs]
+        self._into = [ends[name].order if name in ends else None for name in graph.inputs]
+        self._back = [ends[name].back if name in ends else None for name in graph.outputs]
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        turned = [x if order is None else x.permute(order) for x, order in zip(inputs, self._into, strict=True)]
-        values = self.twin.evaluate(turned, self._graph.outputs)
-        whole = [value.squeeze(1) for value in values]
-        found = [y if order is None else y.permute(order) for y, order in zip(whole, self._back, strict=True)]
-        return found[0] if len(found) == 1 else tuple(found)
+        values = self.twin(*_turned(inputs, self._into))
+        found = _turned(values if isinstance(values, tuple) else (values,), self._back)
+        return found[0] if len(found) == 1 else found
 
 
-def _inverse(order: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    return None if order is None else tuple(int(place) for place in np.argsort(order))
+def _turned(values: Sequence[torch.Tensor], orders: Sequence[tuple[int, ...] | None]) -> tuple[torch.Tensor, ...]:
+    return tuple(x if order is None else x.permute(order) for x, order in zip(values, orders, strict=True))
 
 
 def exported(graph: Graph, ends: Ends) -> Mapping[str, bytes]:

@@ -99,7 +99,7 @@ class _Export:
     def end(self, name: str) -> FileTensor:
         """An input or output as the file is to have it."""
         kind = self._graph.tensors[name].type
-        return self._ends.get(name) or FileTensor(name, kind, tuple(range(len(kind.shape))))
+        return self._ends.get(name) or FileTensor.alike(name, kind)
 
     def result_of(self, name: str) -> FileTensor:
         """An output as the file is to have it, once a node has written it."""
@@ -107,8 +107,8 @@ class _Export:
         if end.order == _FROM_IMAGE:
             value, order = self.image(name), None
         else:
-            value, order = self.plain(name), [int(place) for place in np.argsort(end.order)]
-        if order is not None and order != sorted(order):
+            value, order = self.plain(name), end.back
+        if order is not None and order != tuple(sorted(order)):
             self.node("Transpose", [value], end.name, f"{end.name}/turned", perm=order)
         elif value != end.name:
             self.node("Identity", [value], end.name, f"{end.name}/named")

@@ -131,4 +131,4 @@ def _answer(imported: Imported, sample: Mapping[str, Array]) -> Array:
     for node in graph.nodes():
         values[node.op.output] = node.op.reference([values[name] for name in node.op.inputs], node.sig)
     first = graph.outputs[0]
-    return values[first].transpose(np.argsort(ends[first].order))
+    return values[first].transpose(ends[first].back)

@@ -69,7 +69,7 @@ def read_data(where: str, model: Imported, table: DataTable, pixels: Pixels | No
         )
     (name,) = graph.inputs
     kind = graph.tensors[name].type
-    end = model.ends.get(name) or FileTensor(name, kind, tuple(range(len(kind.shape))))
+    end = model.ends.get(name) or FileTensor.alike(name, kind)
     arrays = _arrays(where, kind.shape, pixels)
     classes = int(np.prod(graph.tensors[graph.outputs[0]].type.shape))
     x = _fitting(where, "x", arrays.x, end, table)

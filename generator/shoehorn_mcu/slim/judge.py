@@ -53,25 +53,26 @@ class Judge:
     def of_model(self, model: ModelProto, graph: Graph, part: Samples) -> Bools:
         """Which samples a quantised model has right."""
         run = Runner(model)
-        found = [values[run.names[0]].argmax() for values in run.over(self._as_in_file(graph, part))]
+        found = [values[run.names[0]].argmax() for values in run.over(as_in_file(graph, self.ends, part))]
         return np.equal(np.array(found, np.int64), self.wanted(part))
 
     def quantised(self, graph: Graph) -> ModelProto:
         """The network in int8."""
         some = Samples(self.train.x[:CALIBRATED], None)
-        return quantisation.quantized_simply(self.model(graph), self._as_in_file(graph, some), self.say)
+        return quantisation.quantized_simply(self.model(graph), as_in_file(graph, self.ends, some), self.say)
 
     def model(self, graph: Graph) -> ModelProto:
         """The network in float32, with inputs and outputs as in the file of the original."""
         return as_onnx(graph, self.ends)
 
-    def _as_in_file(self, graph: Graph, part: Samples) -> quantisation.Samples:
-        (name,) = graph.inputs
-        kind = graph.tensors[name].type
-        end = self.ends.get(name) or FileTensor(name, kind, tuple(range(len(kind.shape))))
-        batched = part.x.reshape(len(part), *kind.shape)
-        turned = batched.transpose(0, *(1 + int(place) for place in np.argsort(end.order)))
-        return quantisation.Samples({end.name: np.ascontiguousarray(turned)})
+
+def as_in_file(graph: Graph, ends: Ends, part: Samples) -> quantisation.Samples:
+    """The samples with the name and the order of dimensions that the input has in the model's file."""
+    (name,) = graph.inputs
+    kind = graph.tensors[name].type
+    end = ends.get(name) or FileTensor.alike(name, kind)
+    turned = part.x.reshape(len(part), *kind.shape).transpose(0, *(1 + place for place in end.back))
+    return quantisation.Samples({end.name: np.ascontiguousarray(turned)})
 
 
 def _answers(outputs: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ def _ends(unit: Unit, tensors: Sequence[str]) -> list[Mapping[str, object]]:
     found: list[Mapping[str, object]] = []
     for name in tensors:
         type_ = unit.type(name)
-        source = unit.in_file.get(name, FileTensor(name, type_, tuple(range(len(type_.shape)))))
+        source = unit.in_file.get(name, FileTensor.alike(name, type_))
         found.append({"name": name, **_type(type_), "bytes": type_.bytes, "source": _in_file(source)})
     return found
 

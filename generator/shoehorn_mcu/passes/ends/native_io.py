@@ -32,8 +32,7 @@ def native_io(graph: Graph, ends: Ends) -> Graph:
         if number < len(graph.inputs):
             first.append(in_order(op_name, draft.tensors[name], inside[name], end.order))
         else:
-            back = tuple(end.order.index(dimension) for dimension in range(len(end.order)))
-            last.append(in_order(op_name, draft.tensors[inside[name]], name, back))
+            last.append(in_order(op_name, draft.tensors[inside[name]], name, end.back))
     kept = (
         replace(op, inputs=tuple(inside.get(n, n) for n in op.inputs), output=inside.get(op.output, op.output))
         for op in graph.ops

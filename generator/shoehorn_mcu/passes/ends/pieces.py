@@ -171,7 +171,7 @@ def _as_before(before: Graph, after: Graph, ends: Ends) -> Ends:
     for name in (*before.inputs, *before.outputs):
         kind = before.tensors[name].type
         if after.tensors[name].type.shape != kind.shape:
-            found.setdefault(name, FileTensor(name, kind, tuple(range(len(kind.shape)))))
+            found.setdefault(name, FileTensor.alike(name, kind))
     return found
 
 

@@ -69,7 +69,7 @@ def _known(graph: Graph, name: str, names: Iterable[str], role: str) -> None:
 
 def _in_file(graph: Graph, ends: Ends, name: str) -> FileTensor:
     kind = graph.tensors[name].type
-    return ends.get(name, FileTensor(name, kind, tuple(range(len(kind.shape)))))
+    return ends.get(name, FileTensor.alike(name, kind))
 
 
 def _said(kind: TensorType) -> str:

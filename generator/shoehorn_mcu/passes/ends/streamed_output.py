@@ -39,7 +39,7 @@ def streamable_output(graph: Graph, ends: Ends) -> tuple[Graph, Ends]:
         )
     if graph.tensors[name].type.shape == kind.shape or name in ends:
         return graph, ends
-    return graph, {**ends, name: FileTensor(name, kind, tuple(range(len(kind.shape))))}
+    return graph, {**ends, name: FileTensor.alike(name, kind)}
 
 
 def _one_output(graph: Graph) -> str:
