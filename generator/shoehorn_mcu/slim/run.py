@@ -168,7 +168,7 @@ class Run:
             record = self._saved(record.with_step(step))
             self.asked.on_step(step)
             if step.kept is None:
-                ended = f"no move is left that gains and loses little enough; {self._aim.missing(graph)}"
+                ended = _ended("no move is left that gains and loses little enough", self._aim.missing(graph))
                 return graph, self._saved(replace(record, ended=ended))
         raise AssertionError
 
@@ -180,9 +180,9 @@ class Run:
         if not missing and not sequence:
             return self._aim.reached
         if self.asked.limits.seconds is not None and monotonic() - self._begun > self.asked.limits.seconds:
-            return f"the time is used up; {missing}"
+            return _ended("the time is used up", missing)
         if self.asked.limits.steps is not None and len(record.steps) >= self.asked.limits.steps:
-            return f"as many steps as were asked for are made; {missing}"
+            return _ended("as many steps as were asked for are made", missing)
         return ""
 
     # One step.
@@ -237,8 +237,8 @@ class Run:
             except QuantizeError:  # of samples that it gives infinite values or NaN
                 why = "cannot be quantised with these samples"
                 break
-            few = int8 >= right - self.recipe.goal.drop or self.recipe.moves.sequence
-            why = "" if few else f"loses {right - int8:.1f} points"
+            enough = bool(self.recipe.moves.sequence) or int8 >= right - self.recipe.goal.drop
+            why = "" if enough else f"loses {right - int8:.1f} points"
             if not why:
                 break
         float32 = _percent(self._judge.in_float(made, part))
@@ -392,6 +392,10 @@ class Run:
 
     def _tell(self, text: str) -> None:
         self.asked.say(text, 0.0)
+
+
+def _ended(why: str, missing: str) -> str:
+    return f"{why}; {missing}" if missing else why
 
 
 def _compared(name: str, right: Bools, base: Bools) -> Compared:
