@@ -328,11 +328,11 @@ def slim(
 ) -> Slimmed:
     """Slims a trained float32 `model` for the board that the recipe names, and writes `folder` (docs/slim.md).
 
-    `model` is a path, "file.py:function" or what `import_torch` made. `data` is X.npz, a folder of images per class,
-    or file.py:function. `recipe` is a TOML file, or what `read_recipe`
-    of shoehorn_mcu.slim.recipe gives. `retrain(module, schedule)` is a loop of your own, in place of ours: it trains a
-    torch.nn.Module, the network's twin, in place. Needs the extra `shoehorn-mcu[slim]`. Raises ShoehornError without
-    it, and where model, samples or recipe cannot be used.
+    `model` is a path, "file.py:function" or what `import_torch` made. `data` is X.npz, a folder of images per class, or
+    file.py:function. `recipe` is a TOML file, or what `read_recipe` of shoehorn_mcu.slim.recipe gives.
+    `retrain(module, schedule)` is a loop of your own, in place of ours: it trains a torch.nn.Module, the network's
+    twin, in place. Needs the extra `shoehorn-mcu[slim]`. Raises ShoehornError without it, and where model, samples or
+    recipe cannot be used.
 
     `shoehorn_mcu.slim` is a package, so this function is imported from `shoehorn_mcu.api`.
     """

@@ -12,7 +12,7 @@ from shoehorn_mcu.emit.bundle import Bundle
 
 
 class TemplateError(ShoehornError):
-    """A template has a placeholder without a value, or a board has no files for what is asked."""
+    """A template has a placeholder that gets no value, or a board has no template files for the request."""
 
 
 def fill(template: Path, values: Mapping[str, object]) -> bytes:

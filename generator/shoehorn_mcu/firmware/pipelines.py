@@ -161,7 +161,7 @@ class _Net:
         return self.window("heard", kind, given)
 
     def window(self, name: str, kind: TensorType, new: str) -> str:
-        """The last elements of a stream, at first zeros: a state, and what is new."""
+        """The last elements of a stream in one tensor: those that a state keeps, at first zeros, then the new ones."""
         before = self._add(f"{name}_before", kind)
         first = self._add(f"{name}_at_rest", kind, kind.zeros())
         now = self._emit(Slide, name, kind, before, new)

@@ -81,7 +81,7 @@ class Convolution(Layer):
         return Held(_array(weight.permute((1, 2, 3, 0) if self._depthwise else (0, 2, 3, 1))), _array(bias))
 
 
-_STILL = 1e-8  # of what is added to a variance: below it the sums have been the same for many batches
+_STILL = 1e-8  # times the epsilon of the normalisation: a variance below it means that the sums never varied
 
 
 class Normalised(Convolution):

@@ -123,6 +123,6 @@ class InsertSlice(Op):
 
 
 _WRITTEN: WeakKeyDictionary[Op, dict[TensorType, Tensor]] = WeakKeyDictionary()
-"""By op: the tensor that it would write alone, the same each time, so that what is known of the op is found again."""
+"""By op: the output tensor of the op alone. It is the same object each time, so memos about the op find it again."""
 
 OPS: tuple[type[Op], ...] = (InsertSlice,)

@@ -115,7 +115,7 @@ class Rescale(Clamped):
     sums are [N, H, W, O], of which every `window`-th row is read, y [N, H / window, W, O].
     """
 
-    no_overflow: ClassVar[bool] = True  # schedule/split.py: the factors and sums are those of an op that was proven
+    no_overflow: ClassVar[bool] = True  # its sums are those of the op that schedule/split.py divides, which was proven
     window: int = 1
     row_inputs: ClassVar[int | None] = 1
 

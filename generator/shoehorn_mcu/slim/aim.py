@@ -43,7 +43,7 @@ class Aim:
         return self.prices.of(graph, smallest=self.recipe.goal.minimize is Minimized.SRAM)
 
     def unmet(self, graph: Graph) -> Iterator[Unmet]:
-        """The goals besides that of fitting the board that a network does not reach."""
+        """The figures of a goal that the network exceeds. Whether the network fits the board is no figure."""
         for until in self.recipe.until:
             if not until.fits:
                 what = until.what or self.recipe.goal.minimize
@@ -61,7 +61,7 @@ class Aim:
         return tuple(dict.fromkeys(goal.what for goal in self.unmet(graph))) or (self.recipe.goal.minimize,)
 
     def missing(self, graph: Graph) -> str:
-        """In words what is between a network and the goals, "" where they are reached."""
+        """Why a network does not reach the goals yet, in words; "" where it does."""
         lack = self.prices.of(graph).lack
         if lack:
             return f"{self.prices.board.id} has {lack} too few"
@@ -69,5 +69,5 @@ class Aim:
 
     @property
     def reached(self) -> str:
-        """In words that the goals are reached."""
+        """The reason that a run gives where the goals are reached."""
         return "the firmware fits" if all(until.fits for until in self.recipe.until) else "the goal is reached"

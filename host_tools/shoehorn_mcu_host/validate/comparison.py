@@ -1,4 +1,4 @@
-"""How far the outputs of a firmware are from those of another side, and whether that is no fault."""
+"""Compares the outputs of a firmware with those of another runtime, and judges whether a difference is a fault."""
 
 from __future__ import annotations
 

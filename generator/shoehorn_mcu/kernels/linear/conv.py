@@ -92,7 +92,7 @@ def scaled(node: Node[LinearOp], bias: Value) -> dict[str, Value]:
 
 
 def constants(node: Node[LinearOp]) -> dict[str, Value]:
-    """Those of a linear op with the input's zero point folded into the bias."""
+    """The constants of a linear op, with the input's zero point folded into the bias."""
     weights, bias = operands.data(node.weights), operands.data(node.bias)
     return scaled(node, folded_bias(weights, bias, node.x.type.quantised.zero_point, node.op.channel_axis))
 
