@@ -28,6 +28,7 @@ from shoehorn_mcu.passes.ends.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fold_transpose import fold_transpose
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.passes.join_siblings import join_siblings
 from shoehorn_mcu.passes.lift_transposes import lift_transposes
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
@@ -272,6 +273,56 @@ def test_an_output_that_equals_another_keeps_its_name() -> None:
     assert rewritten(merge_equal, b.graph(one, two)) == ["LeakyRelu", "LeakyRelu"]
 
 
+def test_neighbours_in_a_concatenation_with_equal_windows_become_one_convolution() -> None:
+    b = Builder()
+    one, two, other, three, four = b.conv("x", 1), b.conv("x", 1), leaky(b, "x"), b.conv("x", 1), b.conv("x", 1)
+    for conv in b.ops[:2]:  # these have scales per channel, the others have one for all
+        for name, scale in zip(conv.inputs[1:], (0.004, 0.00025), strict=True):
+            scales = tuple(scale * (1 + b.rng.integers(4) / 4) for _ in range(4))
+            kind = replace(b.tensors[name].type, quant=Quant(scales, (0,) * 4, 0))
+            b.tensors[name] = replace(b.tensors[name], type=kind)
+    graph = b.graph(b.add(ops.Concat, two, three, other, one, four, axis=3))
+    after = join_siblings(graph)
+
+    assert rewritten(join_siblings, graph) == ["Conv2d", "Conv2d", "LeakyRelu", "Concat"]
+    assert [after.tensors[name].type.shape[3] for name in after.ops[-1].inputs] == [8, 4, 8]
+
+
+def test_a_concatenation_of_joined_siblings_alone_is_left_out() -> None:
+    b = Builder()
+    graph = b.graph(b.add(ops.Concat, *(b.conv("x", 1) for _ in range(3)), axis=3))
+
+    assert rewritten(join_siblings, graph) == ["Conv2d"]
+
+
+@pytest.mark.parametrize(
+    ("second", "axis"),
+    [
+        (lambda b: b.conv("x", 1), 2),
+        (lambda b: b.conv("x", 3, padding=ops.Padding(1, 1, 1, 1)), 3),
+        (lambda b: b.conv("x", 1, clamp=ops.Clamp(-5, 127)), 3),
+        (lambda b: b.conv(leaky(b, "x"), 1), 3),
+        (lambda b: b.depthwise("x", padding=ops.Padding(1, 1, 1, 1)), 3),
+    ],
+    ids=["along the width", "window", "bounds", "other input", "other op"],
+)
+def test_convolutions_that_differ_stay_siblings(second: Callable[[Builder], str], axis: int) -> None:
+    b = Builder()
+    graph = b.graph(b.add(ops.Concat, b.conv("x", 1), second(b), axis=axis))
+
+    assert rewritten(join_siblings, graph) == kinds(graph)
+
+
+def test_a_sibling_that_something_else_reads_stays() -> None:
+    b = Builder()
+    first, second = b.conv("x", 1), b.conv("x", 1)
+    read = b.graph(b.add(ops.Concat, first, second, axis=3), leaky(b, second))
+    twice = b.graph(b.add(ops.Concat, first, first, axis=3))
+    result = b.graph(b.add(ops.Concat, first, second, axis=3), first)
+
+    assert [rewritten(join_siblings, each) for each in (read, twice, result)] == list(map(kinds, (read, twice, result)))
+
+
 def test_a_pad_of_rows_and_columns_goes_into_a_convolution_and_adds_to_its_own() -> None:
     for kind in (Builder.conv, Builder.depthwise):
         b = Builder()
@@ -482,7 +533,7 @@ def test_records_say_what_each_pass_did() -> None:
     after, records = run(before)
 
     assert [r.name for r in records] == [p.name for p in PIPELINE]
-    sizes = [*[(7, 7)] * 10, (7, 6), (6, 5), *[(5, 5)] * 11]
+    sizes = [*[(7, 7)] * 10, (7, 6), (6, 5), *[(5, 5)] * 12]
     assert [(r.ops_before, r.ops_after) for r in records] == sizes
     assert {(r.macs_before, r.macs_after) for r in records} == {(2700, 2700)}
     assert_equal_outputs(before, after)

@@ -20,6 +20,7 @@ from shoehorn_mcu.passes.fuse_maps import fuse_maps
 from shoehorn_mcu.passes.fuse_shuffle import fuse_shuffle
 from shoehorn_mcu.passes.fuse_tables import fuse_tables
 from shoehorn_mcu.passes.insert_slices import insert_slices
+from shoehorn_mcu.passes.join_siblings import join_siblings
 from shoehorn_mcu.passes.lift_transposes import lift_transposes
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
@@ -83,6 +84,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fold-affine", fold_affine),
     Pass("fold-pad", fold_pad),
     Pass("fuse-clamp", fuse_clamp),
+    Pass("join-siblings", join_siblings),  # their pads and clamps are in them
     Pass("fuse-maps", fuse_maps),
     Pass("fuse-tables", fuse_tables),
     Pass("row-per-pixel", row_per_pixel),

@@ -24,6 +24,7 @@ EXACT = (
     "fold-affine",
     "fold-pad",
     "fuse-clamp",
+    "join-siblings",
     "sink-views",
 )
 """The passes before moves. Those that look at values of weights are left out, for a training changes these."""
