@@ -170,6 +170,42 @@ AREAS: Mapping[str, Area] = {
         ("test_sandbox", "test_onnx_external", "test_torch_archive", "test_hostile*", "test_manifest", "test_boards"),
         ("test_torch", "test_onnx", "test_link", "test_monitor", "test_hosts", "test_children"),
     ),
+    "ops": Area(
+        ("generator/shoehorn_mcu/ops/**/*.py", "generator/shoehorn_mcu/ir/*.py"),
+        ("test_ops", "test_op_table", "test_declared", "test_importer", "test_laws"),
+        ("test_ops_oracle", "test_reference_oracle", "test_onnx*", "test_tflite*", *_ROAD),
+    ),
+    "choice": Area(
+        ("generator/shoehorn_mcu/kernels/**/*.py", "generator/shoehorn_mcu/estimate/*.py"),
+        ("test_choice", "test_cost", "test_kernels", "test_stack", "test_emit_parts"),
+        ("test_kernel_matrix", "test_mve*", "test_neon*", "test_thumb", "test_packed_conv", "test_depthwise", *_ROAD),
+    ),
+    "schedule": Area(
+        ("generator/shoehorn_mcu/schedule/*.py",),
+        _PLANS,
+        (*_SEARCHES, "test_runs", "test_spread*", "test_stream*", *_ROAD),
+    ),
+    "slim": Area(
+        ("generator/shoehorn_mcu/slim/**/*.py",),
+        ("test_slim*", "test_cli_slim"),
+        ("test_learn*",),
+    ),
+    "commands": Area(
+        (
+            "generator/shoehorn_mcu/cli/*.py",
+            "generator/shoehorn_mcu/inspect/*.py",
+            "generator/shoehorn_mcu/firmware/*.py",
+            "generator/shoehorn_mcu/machine/*.py",
+            "generator/shoehorn_mcu/api.py",
+        ),
+        ("test_cli", "test_cli_plan", "test_api", "test_inspect", "test_boards", "test_errors"),
+        ("test_cli_*", "test_docs", "test_page", "test_doctor", "test_upgrade", *_ROAD),
+    ),
+    "host": Area(
+        ("host_tools/shoehorn_mcu_host/*/*.py",),
+        ("test_link", "test_validate", "test_manifest", "test_boards", "test_stack", "test_cbuild", "test_files"),
+        ("test_hostile*", "test_outside", "test_samples", "test_flash", "test_monitor", "test_cores", "test_cycles"),
+    ),
     "planner": Area(
         (
             "generator/shoehorn_mcu/planner/**/*.py",

@@ -48,6 +48,7 @@ def with_chains(problem: Problem) -> Problem:
 SMALL = st.one_of(problems(most_ops=8, most_blocks=2), problems(most_ops=8, most_blocks=1).map(with_chains))
 FACTORS = st.sampled_from((0.0, 0.3, 0.7, 1.0))
 MACS = st.sampled_from((None, 0, 60, 180, 600))
+MOMENTS = 8  # of an interrupted search, from its first call to its last
 
 
 @pytest.fixture(autouse=True)
@@ -318,7 +319,7 @@ def test_ctrl_c_at_any_time_gives_a_checked_plan_or_a_refusal(problem: Problem, 
     except DoesNotFit:
         assert part is not None
     assume(listener.calls)
-    for at in range(1, listener.calls + 1):
+    for at in sorted({max(1, listener.calls * moment // MOMENTS) for moment in range(MOMENTS + 1)}):
         try:
             plan = make_plan(tried, goal, None, Interrupter(at))
         except DoesNotFit as refused:
