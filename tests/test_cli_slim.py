@@ -147,7 +147,7 @@ def test_a_network_is_slimmed_and_becomes_a_firmware(gen: Gen, trained: Path) ->
 
 def test_steps_cost_in_the_emulator_what_is_predicted(gen: Gen, trained: Path, tmp_path: Path) -> None:
     """In int8, with real weights; what was predicted with made-up ones is as near, without the ends in float32."""
-    from shoehorn_mcu.quantisation import Samples, quantized_simply
+    from shoehorn_mcu.quantisation import Samples, quantized
 
     recipe = trained / "recipe.toml"
     command = (
@@ -168,7 +168,7 @@ def test_steps_cost_in_the_emulator_what_is_predicted(gen: Gen, trained: Path, t
         x = digits["x"][:64].transpose(0, 3, 1, 2)
     assert len(graphs) == len(costs) >= 2
     for path, cost in zip(graphs, costs, strict=True):
-        onnx.save(quantized_simply(onnx.load(path), Samples({"image": x[:, None]})), tmp_path / "int8.onnx")
+        onnx.save(quantized(onnx.load(path), Samples({"image": x[:, None]})), tmp_path / "int8.onnx")
         folder = tmp_path / path.parent.name
         made = gen("firmware", tmp_path / "int8.onnx", "--board", "mps2-an386", "--out", folder, "--json")
         predicted = json.loads(made.stdout)["plan"]["predicted_cycles"]

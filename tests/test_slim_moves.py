@@ -16,7 +16,7 @@ from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, Graph, Quant, verify
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.ops import Concat, Conv2d, DepthwiseConv2d, MaxPool2d
-from shoehorn_mcu.quantisation import Samples, quantized_simply
+from shoehorn_mcu.quantisation import Samples, quantized
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.made_up import as_int8
 from shoehorn_mcu.slim.moved import Moved
@@ -226,9 +226,11 @@ def test_made_up_weights_cost_what_real_ones_do(name: str, board: str) -> None:
     graph = next(moves(graph, ["streamline"], 0.5)).graph if name == "tiny" else graph
     (end,) = graph.inputs
     x = np.random.default_rng(1).standard_normal((16, *graph.tensors[end].type.shape)).astype(np.float32)
-    real = import_model(quantized_simply(as_onnx(graph), Samples({end: x})), "real").graph
-    made_up, wanted = Prices(target).of(graph), priced(with_int8_ends(real), target)
-    assert made_up.time == pytest.approx(wanted.time, rel=0.01)
+    real = with_int8_ends(import_model(quantized(as_onnx(graph), Samples({end: x})), "real").graph)
+    made_up, wanted = Prices(target).of(graph), priced(real, target)
+    named = other_kernels(graph, real, target)  # a kernel may refuse some channel of random weights
+    assert len(named) <= 1
+    assert made_up.time == pytest.approx(wanted.time, rel=0.05 if named else 0.01)
     assert (made_up.macs, made_up.sram) == (wanted.macs, wanted.sram)
 
 

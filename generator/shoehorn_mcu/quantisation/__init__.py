@@ -10,7 +10,7 @@ from shoehorn_mcu.quantisation.steps import (
     Quantized,
     Settings,
     quantize_model,
+    quantized,
     quantized_file,
-    quantized_simply,
     write,
 )

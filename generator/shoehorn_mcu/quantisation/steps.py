@@ -184,23 +184,11 @@ def quantize_model(
     )
 
 
-def quantized_simply(model: ModelProto, samples: Samples, say: Callable[[str], None] = lambda _: None) -> ModelProto:
-    """A float32 model in int8 with the ranges of the samples, without the corrections that `quantize_model` tries.
-
-    For comparisons of many networks, of which the best one is quantised with care. Raises QuantizeError.
-    """
+def quantized(model: ModelProto, samples: Samples, say: Callable[[str], None] = lambda _: None) -> ModelProto:
+    """A float32 model in int8, as `quantize_model` makes it of a file. Raises QuantizeError."""
     require()
     plain = _inferred(prepared(optimised(_inferred(model))))
-    kept = _Exceptions((), ())
-    found = of_joins(plain, ranges(plain, samples, Method.MINMAX, say), set())
-    made = _quantised(plain, found, kept, Settings())
-    finer, count = with_finer_steps(made)
-    if not count:
-        return made
-    checked = samples.first(CHECKED)
-    wanted = [*Runner(plain).over(checked)]
-    before, after = (output_sqnr(wanted, each, checked) for each in (made, finer))
-    return finer if after >= before - LEAST_GAIN_DB else made
+    return _best(plain, samples, samples.first(CHECKED), Settings(), _Exceptions((), ()), say).model
 
 
 def write(model: ModelProto, target: Path, source: Path | None = None) -> None:

@@ -59,7 +59,7 @@ class Judge:
     def quantised(self, graph: Graph) -> ModelProto:
         """The network in int8."""
         some = Samples(self.train.x[:CALIBRATED], None)
-        return quantisation.quantized_simply(self.model(graph), as_in_file(graph, self.ends, some), self.say)
+        return quantisation.quantized(self.model(graph), as_in_file(graph, self.ends, some), self.say)
 
     def model(self, graph: Graph) -> ModelProto:
         """The network in float32, with inputs and outputs as in the file of the original."""

@@ -122,7 +122,7 @@ class OtherKernel:
 def other_kernels(graph: Graph, real: Graph, board: Board) -> tuple[OtherKernel, ...]:
     """The layers of a float32 graph whose kernels refuse the weights of its real int8 form, or take these alone.
 
-    Both have the same layers in the same order. Where passes merged some of one form alone, nothing can be compared.
+    Both have the same layers. Where passes merged some of one form alone, nothing can be compared.
     """
     found = [_weighted(each, board) for each in (as_int8(graph), real)]
     if len(found[0]) != len(found[1]):
@@ -132,9 +132,20 @@ def other_kernels(graph: Graph, real: Graph, board: Board) -> tuple[OtherKernel,
 
 
 def _weighted(graph: Graph, board: Board) -> list[tuple[str, str]]:
-    """The layers with weights, and the keys of their kernels."""
-    chosen = [stage for stage in _cuts(graph, board).stages if isinstance(stage.node.computed.op, WEIGHTED)]
-    return [(stage.name, stage.kernel.key) for stage in chosen]
+    """The layers with weights, and the keys of their kernels, as one meets them on the way back from the outputs.
+
+    The order of the ops is not that of another form of the network: optimisers sort ops that do not need each other.
+    """
+    cuts = _cuts(graph, board)
+    chosen = {s.name: s.kernel.key for s in cuts.stages if isinstance(s.node.computed.op, WEIGHTED)}
+    writers = {op.output: op for op in cuts.graph.ops}
+    waiting, met = [*reversed(cuts.graph.outputs)], dict[str, None]()
+    while waiting:
+        op = writers.get(waiting.pop())
+        if op is not None and op.name not in met:
+            met[op.name] = None
+            waiting += reversed(op.inputs)
+    return [(name, chosen[name]) for name in met if name in chosen]
 
 
 def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
