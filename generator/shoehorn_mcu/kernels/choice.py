@@ -248,13 +248,15 @@ def _least_loss(
 
 def _saved(chosen: Sequence[_Option], uses: Mapping[str, int], change: _Change) -> int:
     """The flash bytes that the change saves; `uses` counts the options whose code has a part."""
-    old = [chosen[i] for i in change]
-    gone = Counter(part for option in old for part in option.code)
-    come = Counter(part for option in change.values() for part in option.code)
-    saved = sum(option.constant_bytes for option in old) - sum(option.constant_bytes for option in change.values())
-    sizes = {part: size for option in (*old, *change.values()) for part, size in option.code.items()}
+    saved = 0
+    more, sizes = dict[str, int](), dict[str, int]()  # by part: how many more options have it, and its bytes
+    for i, option in change.items():
+        saved += chosen[i].constant_bytes - option.constant_bytes
+        for code, one in ((chosen[i].code, -1), (option.code, 1)):
+            for part, size in code.items():
+                more[part] = more.get(part, 0) + one
+                sizes[part] = size
     for part, size in sizes.items():
         before = uses.get(part, 0)
-        after = before - gone[part] + come[part]
-        saved += size * ((before > 0) - (after > 0))
+        saved += size * ((before > 0) - (before + more[part] > 0))
     return saved

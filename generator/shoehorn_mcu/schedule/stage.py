@@ -10,7 +10,7 @@ from shoehorn_mcu.ir import Graph, Node, Parts, Tensor, shared_rows
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
 from shoehorn_mcu.kernels.base.contract import array_bytes, differ, with_long_rows
 from shoehorn_mcu.kernels.base.struct_size import StructSize, struct_size
-from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
+from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_parts
 from shoehorn_mcu.machine.targets import Machine
 
 Rows = tuple[tuple[int | None, ...], ...]
@@ -138,10 +138,15 @@ class Stage:
         by_input = zip(*self.rows, strict=True)
         return tuple(_pointers(tuple(zip(*places, strict=True))) for places in by_input)
 
-    @property
+    @cached_property
     def struct_size(self) -> StructSize:
         """The size of the kernel's struct."""
         return struct_size(self.call, self.kernel)
+
+    @cached_property
+    def code(self) -> Mapping[str, int]:
+        """Code bytes of the kernel by name: its own, and those of the functions that it shares."""
+        return code_parts(self.kernel, self.cpu)
 
     @property
     def packed_bytes(self) -> int:
@@ -201,8 +206,8 @@ def decided(graphs: Sequence[Graph], machine: Machine) -> Machine:
 
 def kernel_bytes(stages: Sequence[Stage]) -> int:
     """Flash bytes of the kernels, each once, and of the constants in their structs."""
-    packed = sum(stage.packed_bytes for stage in stages)
-    return packed + code_bytes((stage.kernel for stage in stages), stages[0].cpu) if stages else 0
+    code = {name: size for stage in stages for name, size in stage.code.items()}
+    return sum(stage.packed_bytes for stage in stages) + sum(code.values())
 
 
 def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:
