@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import subprocess
 import threading
 import time
@@ -68,6 +69,12 @@ def test_a_damaged_frame_is_no_frame():
             for chunk in filter(None, broken.split(b"\0")):
                 assert unpack(chunk) is None
         assert unpack(frame[:at]) is None
+
+
+def test_a_frame_whose_header_has_another_length_is_no_frame_even_with_the_right_crc():
+    for length in (4, 6):
+        raw = struct.pack("<BBH", 7, Kind.WRITE, length) + bytes(5)
+        assert unpack(stuff(raw + struct.pack("<I", zlib.crc32(raw)))) is None
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,9 @@ def test_stored_features_are_given_as_they_are_where_one_model_has_no_scale() ->
 
     assert made.notes[1] == "the features are given as they are stored: front says no scale for them"
     assert pipeline(FOUR, vectors("wake", [(1, 8), (1, 2)])).notes[1:] == ()
+    scaled = vectors("scaled", [(1, 9), (1, 4)], quant=FINE)
+    bare = pipeline(scaled, vectors("wake", [(1, 8), (1, 2)]))
+    assert bare.notes[1] == "the features are given as they are stored: wake says no scale for them"
 
 
 USAGE = {

@@ -316,6 +316,12 @@ def test_every_model_that_does_not_fit_is_named(tmp_path: Path):
         firmware_of_several([(path, Options(sram_bytes=64)) for path in paths], NATIVE)
 
 
+def test_where_a_system_provides_stacks_the_ram_counts_one_for_each_core(tmp_path: Path):
+    (together, _), spec = firmware_of_several([(digits(tmp_path, "one"), Options())], NATIVE), NATIVE.spec
+
+    assert together.ram_bytes == together.arena_bytes + spec.firmware_ram_bytes + spec.stack_bytes
+
+
 def test_models_that_do_not_fit_need_as_many_bytes_as_the_largest():
     options = Options(sram_bytes=4)
     small, large = (Imported(ring(), {}), options), (Imported(replace(ring(9), name="large"), {}), options)

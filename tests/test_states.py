@@ -19,7 +19,7 @@ from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
 from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.variables import without_variables
 from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, State, Tensor, TensorType, verify
-from shoehorn_mcu.ops import Concat, Map, Reshape, Slice
+from shoehorn_mcu.ops import Concat, Map, MaxPool2d, Reshape, Slice
 from shoehorn_mcu.ops.formula import formula
 from shoehorn_mcu.passes.share_rows import share_rows
 from shoehorn_mcu.passes.turn_states import turn_states
@@ -110,6 +110,16 @@ def test_a_window_is_a_ring_that_only_new_rows_are_written_to(
         assert np.array_equal(found["all"], wanted)
 
 
+def pooled(graph: Graph) -> Graph:
+    """With the larger of each two rows as the next state."""
+    join, cut = graph.ops
+    return verify(
+        replace(
+            graph, ops=(join, MaxPool2d(name="pool", inputs=("all",), output=cut.output, kernel=(2, 1), stride=(1, 1)))
+        )
+    )
+
+
 def viewed(graph: Graph) -> Graph:
     """With a reshape of the state."""
     flat = Tensor("flat", replace(graph.tensors["before"].type, shape=(1, 15)))
@@ -129,8 +139,9 @@ def viewed(graph: Graph) -> Graph:
         replace(ring(), outputs=("all", "next")),
         replace(ring(), outputs=("all", "before")),
         viewed(ring()),
+        pooled(ring()),
     ],
-    ids=["another part", "all rows are new", "given out", "state given out", "viewed"],
+    ids=["another part", "all rows are new", "given out", "state given out", "viewed", "not a part"],
 )
 def test_other_states_are_no_rings(graph: Graph) -> None:
     assert turn_states(graph) is graph

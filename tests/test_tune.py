@@ -18,7 +18,7 @@ import pytest
 from conftest import Gen
 from samples import graph_of, int8, sample
 
-from shoehorn_mcu import ops
+from shoehorn_mcu import __version__, ops
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.cli import console
 from shoehorn_mcu.cli import tune as cli_tune
@@ -29,7 +29,7 @@ from shoehorn_mcu.firmware import build, tune
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, TensorType
 from shoehorn_mcu.kernels import candidates, choose, contract_of, within_flash
-from shoehorn_mcu.kernels.tuning import HEADER, load
+from shoehorn_mcu.kernels.tuning import HEADER, Origin, load
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.machine.targets import Machine as Core
@@ -280,6 +280,14 @@ def test_a_file_of_something_else_is_ignored_with_one_line(
     refused = gen("tune", folder, "--out", path)
     assert refused.exit_code == 1 and refused.stderr.startswith(f"gen: {path}: was measured with {words}")
     assert "name another with --out" in refused.stderr and len(refused.stderr.splitlines()) == 1
+
+
+def test_without_a_board_a_tuning_of_its_core_fits():
+    origin = Origin(__version__, "net", "abc", "nucleo", "cortex-m4f", "serial", "cycles")
+
+    assert origin.differs("abc", None, "cortex-m4f") == origin.differs("abc", "nucleo", "cortex-m4f") == ""
+    assert origin.differs("abc", None, "cortex-m0") == "another core ('cortex-m4f')"
+    assert origin.differs("abc", "disco", "cortex-m4f") == "another board ('nucleo')"
 
 
 @needs_qemu
