@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoehorn_mcu.base.errors import first_line
 from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.lowering.node import RawNode
@@ -200,6 +201,9 @@ class _Import(Quantising):
             missing |= written
         except ImportFault as fault:
             raise fault.of_op(f"op {raw.index} {raw.title} writing {writes}") from fault
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of what no exporter writes
+            fault = ImportFault(f"its operands or attributes do not fit it ({first_line(error)}); export it again")
+            raise fault.of_op(f"op {raw.index} {raw.title} writing {writes}") from error
 
     def _compare(self, raw: RawNode) -> None:
         """Compares what is computed with what the file declares."""
