@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from samples import graph_of, int8, sample
+from samples import graph_of, int8, lstm_16, sample
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, State, Tensor, TensorType, dump, verify
+from shoehorn_mcu.ir import DType, Graph, GraphError, Node, Op, Quant, State, Tensor, TensorType, dump, verify
 from shoehorn_mcu.passes import run
 
 ONE, TWO = Quant((1.0,), (0,)), Quant((2.0,), (0,))
@@ -283,3 +283,30 @@ def _without_output(graph: Graph) -> Graph:
 )
 def test_a_graph_that_contradicts_itself_is_refused(change: Callable[[Graph], Graph], words: str) -> None:
     assert words in refusal(change(conv()))
+
+
+def _largest(kind: type[Op], make: Callable[[np.random.Generator], Graph] | None = None, **values: object) -> Node:
+    """The op of a sample with these values in its constants, or with constants of these types."""
+    graph = make(np.random.default_rng(3)) if make else sample(kind, np.random.default_rng(3))
+    for name, value in values.items():
+        held = graph.tensors[name]
+        if isinstance(value, Quant):
+            graph = changed(graph, name, quant=value)
+        else:
+            assert held.data is not None
+            graph = changed(graph, name, data=np.full_like(held.data, value))
+    return graph.node(graph.ops[-1])
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (_largest(ops.Lstm, x4=(1 << 31) - 1), "the accumulator of a gate can reach"),
+        (_largest(ops.Lstm, x2=Quant((1e12,) * 4, (0,) * 4, 0)), "overflow"),
+        (_largest(ops.Lstm, lstm_16, x4=1 << 50), "above 48 bits"),
+        (_largest(ops.Lstm, lstm_16, x2=Quant((1e12,) * 4, (0,) * 4, 0)), "rescaling by 2^"),
+        (_largest(ops.SumDense, x2=(1 << 31) - 1), "a sum can reach 21"),
+    ],
+)
+def test_sums_that_can_overflow_are_found(node: Node, words: str) -> None:
+    assert words in (node.op.overflow(node) or "")
