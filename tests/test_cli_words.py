@@ -215,7 +215,7 @@ def test_the_order_of_a_graph_is_said_in_words(budget: int, lines: list[str], ge
     [
         (("validate", "folder", "--pixels", "0", "1"), "--pixels says how to read --inputs"),
         (("quantize", "net.onnx", "--data", "x.npz", "--out", "net.tflite"), "'net.tflite' does not end in .onnx"),
-        (("--", "-x"), "No such command '-x'"),
+        (("--", "-x"), "No such option '-x'"),
         (("no-such-command",), "no command 'no-such-command'; `gen --help` lists the commands"),
     ],
 )
