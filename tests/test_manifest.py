@@ -271,6 +271,9 @@ def _with(*path: str | int, value: object) -> Callable[[Json], None]:
     return change
 
 
+_CCM: Json = {"name": "sram", "kind": "ram", "origin": "0x10000000", "bytes": 4096}
+
+
 def _define(name: str, value: object) -> Callable[[Json], None]:
     return _with("shoehorn", "defines", f"SH_BOARD_{name}", value=value)
 
@@ -301,6 +304,11 @@ def _define(name: str, value: object) -> Callable[[Json], None]:
             _with("build", "mcu", value="stm32f769"),
             "build.mcu: family stm32f4 has no start-up code for stm32f769",
         ),
+        (
+            _with("shoehorn", "memory", value=[*F401["shoehorn"]["memory"], _CCM]),
+            "memory: 'sram' means the first ram; give the further memory a name of its own",
+        ),
+        (_with("shoehorn", "pyocd_target", value=None), "flash_tool pyocd needs pyocd_target"),
         (_define("FLASH_WAITS", None), "defines: family stm32f4 needs SH_BOARD_FLASH_WAITS too; docs/boards.md lists"),
         (_define("UART_BAUD", 9600), "defines: family stm32f4 does not know SH_BOARD_UART_BAUD; leave them out"),
         (_define("UART_TX_PIN", 16), "defines.SH_BOARD_UART_TX_PIN: 16 must be from 0 to 15; docs/boards.md"),
