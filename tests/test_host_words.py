@@ -80,7 +80,7 @@ def test_whole_numbers_are_given_to_an_input_of_real_ones_where_none_is_lost(tmp
 def test_labels_among_other_arrays_have_a_name(tmp_path: Path) -> None:
     np.savez(tmp_path / "y.npz", one=np.zeros(3), two=np.zeros(3))
 
-    with pytest.raises(InputError, match="y.npz: holds 2 arrays; name the one of the labels 'labels'"):
+    with pytest.raises(InputError, match=r"y.npz: holds 2 arrays; name the one of the labels 'labels'"):
         vectors.read_labels(tmp_path / "y.npz", (IMAGE,))
 
 
@@ -172,7 +172,7 @@ def test_integers_without_a_scale_are_compared_as_they_are() -> None:
 def test_expected_values_of_another_type_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "z.npz", scores=np.zeros((2, 3), np.complex64))
 
-    with pytest.raises(InputError, match="z.npz: 'scores' is complex64; the model's output is int8"):
+    with pytest.raises(InputError, match=r"z.npz: 'scores' is complex64; the model's output is int8"):
         outside.expected(
             tmp_path / "z.npz", plan_of(IMAGE), outside.Outputs({}), {"scores": np.zeros((2, 1, 3), np.int8)}
         )
@@ -196,7 +196,7 @@ def _changed(folder: Path, name: str, change: Callable[[Any], object]) -> None:
 def test_an_image_that_is_not_built_and_no_firmware_are_said(project: Path, tmp_path: Path) -> None:
     (tmp_path / "image.elf").write_bytes(b"no ELF")
 
-    with pytest.raises(HostError, match="image.elf: not a firmware: .*; build it again"):
+    with pytest.raises(HostError, match=r"image.elf: not a firmware: .*; build it again"):
         elf.sizes(tmp_path / "image.elf", 0)
     with (
         pytest.raises(HostError, match="digits: not built yet; gen emulate builds it"),
@@ -208,7 +208,7 @@ def test_an_image_that_is_not_built_and_no_firmware_are_said(project: Path, tmp_
 def test_a_folder_without_its_upload_program_is_written_again(project: Path) -> None:
     (project / "platform" / "builder" / "upload.py").unlink()
 
-    with pytest.raises(HostError, match="no platform/builder/upload.py; write the folder again with gen firmware"):
+    with pytest.raises(HostError, match=r"no platform/builder/upload.py; write the folder again with gen firmware"):
         _ = Project.open(project).upload
 
 
