@@ -17,6 +17,8 @@ import numpy as np
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.price import OtherKernel, Price
+from shoehorn_mcu_host.base.arrays import read_npz
+from shoehorn_mcu_host.base.errors import InputError
 
 SLIM_JSON = "slim.json"
 RECIPE = "recipe.toml"
@@ -207,11 +209,10 @@ class Folder:
         """The graph with the constants of a file. Raises SlimError where these are of another graph."""
         held = sorted(key for key, tensor in graph.tensors.items() if tensor.data is not None)
         try:
-            with np.load(self.path / name, allow_pickle=False) as file:
-                arrays = [file[f"t{place}"] for place in range(len(held))]
-        except (OSError, ValueError, KeyError) as error:
+            arrays = read_npz(self.path / name)
+            return with_constants(graph, {key: arrays[f"t{place}"] for place, key in enumerate(held)})
+        except (InputError, KeyError) as error:
             raise SlimError(f"{self.path / name}: cannot be read; begin again in another --out") from error
-        return with_constants(graph, dict(zip(held, arrays, strict=True)))
 
 
 def with_constants(graph: Graph, arrays: Mapping[str, Array]) -> Graph:
