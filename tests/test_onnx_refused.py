@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -212,3 +212,56 @@ def test_a_branch_without_a_condition_is_refused() -> None:
     del made.graph.node[0].input[:]
 
     assert "an op of it has operands or attributes that do not fit (IndexError" in refusal(made)
+
+
+def _empty(made: onnx.ModelProto) -> None:
+    del made.graph.node[:]
+
+
+def _no_tensor(made: onnx.ModelProto) -> None:
+    made.graph.input[0].type.CopyFrom(helper.make_sequence_type_proto(made.graph.input[0].type))
+
+
+def _no_type(made: onnx.ModelProto) -> None:
+    made.graph.input[0].type.tensor_type.elem_type = 99
+
+
+def _no_results(made: onnx.ModelProto) -> None:
+    made.graph.node.append(helper.make_node("Relu", ["x"], [""]))
+
+
+def _no_inputs(made: onnx.ModelProto) -> None:
+    made.graph.initializer.append(numpy_helper.from_array(reals(*IMAGE), "x"))
+
+
+def _no_branch(made: onnx.ModelProto) -> None:
+    made.graph.initializer.append(numpy_helper.from_array(np.array(True), "c"))
+    made.graph.node.append(helper.make_node("If", ["c"], ["z"]))
+
+
+def _calls(made: onnx.ModelProto) -> None:
+    """A function of another domain that calls an op with two names for one result."""
+    body = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Relu", ["a"], ["b"])]
+    opsets = [helper.make_opsetid("", 18)]
+    made.functions.append(helper.make_function("own", "F", ["a"], ["b"], body, opsets))
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    made.graph.node.append(helper.make_node("F", ["x"], ["z"], domain="own"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_empty, "no ONNX model, or one without ops; export it again"),
+        (_no_tensor, "input 'x' is no tensor"),
+        (_no_type, "input 'x' has no element type that is known; export it again"),
+        (_no_results, "op 1 Relu has no output; export it again"),
+        (_no_inputs, "the model has no inputs or no outputs, or one of them twice; export it again"),
+        (_no_branch, "an If writing 'z' lacks its then_branch; export it again"),
+        (_calls, "which is written already"),
+    ],
+)
+def test_a_model_that_is_none_is_refused(change: Callable[[onnx.ModelProto], None], said: str) -> None:
+    made = one("Relu")
+    change(made)
+
+    assert said in refusal(made)
