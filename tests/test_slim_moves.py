@@ -258,3 +258,12 @@ def test_made_up_networks_keep_ops_without_an_int8_form_in_float32() -> None:
     assert {op.name for op in graph_of("tiny").ops} <= {op.name for op in made.ops}
     kinds = [type(op).__name__ for op in made.ops]
     assert "Map" in kinds and 1 <= kinds.count("Quantize") <= 2
+
+
+@pytest.mark.parametrize("side, board", [(56, "stm32vldiscovery"), (96, "microbit")])
+def test_what_a_board_has_too_little_of_is_near_what_the_smallest_plan_needs(side: int, board: str) -> None:
+    graph, prices = read(slim_nets.mobilenet(side, 1)), Prices(targets.board(board))
+    quick, smallest = prices.of(graph, once=True), prices.of(graph, smallest=True)
+    assert quick.sram == pytest.approx(smallest.sram, rel=0.05)
+    assert quick.sram - quick.lacking_sram == smallest.sram - smallest.lacking_sram  # what the board has
+    assert quick.lacking_sram > 0
