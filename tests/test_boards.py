@@ -21,7 +21,7 @@ IDS = {
     "native", "rpi-zero", "rpi-zero-2w", "netduinoplus2", "microbit", "stm32vldiscovery",
     "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "stm32-h405", "nucleo-h743zi", "rpi-pico",
     "nucleo-f401re", "nucleo-f411re", "nucleo-f446re", "blackpill-f411ce", "stm32f4-discovery",
-    "microbit-v2", "nrf52840dk", "arduino-nano33ble",
+    "microbit-v2", "nrf52840dk", "arduino-nano33ble", "xiao-ble", "rpi-pico-w",
 }  # fmt: skip
 RAM = {"name": "ram", "kind": "ram", "origin": 0, "bytes": 8192}
 ALL = pytest.mark.parametrize("each", boards(), ids=lambda b: b.id)
@@ -98,6 +98,8 @@ def test_the_platform_compiles_for_every_core():
             {"memory": [RAM, {**RAM, "name": "C C", "origin": 8192}]},
             "memory.1.name: 'C C' is refused; write a memory's name in lower-case letters, digits and _",
         ),
+        ({"image": "firmware.uf2"}, "an image that ends in .uf2 needs uf2_family, and no other image has one"),
+        ({"uf2_family": 1}, "an image that ends in .uf2 needs uf2_family, and no other image has one"),
         ({"memory": [{**RAM, "read_cycles": 1.5}]}, "'ram': waits need a source, and a kind other than flash"),
     ],
 )
@@ -122,9 +124,9 @@ def test_a_manifest_that_is_not_json_is_refused(tmp_path):
 
 
 def test_an_unknown_board_lists_those_like_it_or_else_all():
-    with pytest.raises(UnknownBoard, match=r"unknown board 'arduino'; known boards: .*microbit"):
-        board("arduino")
-    with pytest.raises(UnknownBoard, match=r"unknown board 'micro-bit'; did you mean 'microbit'\?"):
+    with pytest.raises(UnknownBoard, match=r"unknown board 'beaglebone'; known boards: .*microbit"):
+        board("beaglebone")
+    with pytest.raises(UnknownBoard, match=r"unknown board 'micro-bit'; did you mean 'microbit' or 'microbit-v2'\?"):
         board("micro-bit")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 import serial
 from board_project import write_hello
+from elftools.elf.elffile import ELFFile
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu.machine.targets import Board, boards
@@ -374,6 +377,66 @@ def test_a_microbit_takes_the_file_on_its_drive(built, tmp_path):
     flash(project, None, str(tmp_path), dry_run=False)
 
     assert (tmp_path / "firmware.hex").read_text() == project.image.read_text()
+
+
+def _of_uf2(image: bytes) -> tuple[dict[int, int], set[int]]:
+    """The bytes by address and the families of a UF2 image, read as its specification says."""
+    found: dict[int, int] = {}
+    families = set()
+    for number in range(len(image) // 512):
+        block = image[512 * number : 512 * (number + 1)]
+        first, second, flags, address, count, own, blocks, family = struct.unpack("<8I", block[:32])
+        assert (first, second, flags) == (0x0A324655, 0x9E5D5157, 0x2000)
+        assert block[508:] == (0x0AB16F30).to_bytes(4, "little")
+        assert (own, blocks) == (number, len(image) // 512)
+        assert (address % 256, count) == (0, 256)
+        assert address not in found
+        found.update(zip(range(address, address + count), block[32:], strict=False))
+        families.add(family)
+    return found, families
+
+
+def test_a_pico_takes_the_file_on_its_drive_which_is_what_the_linker_made(built, tmp_path, monkeypatch):
+    project = built("rpi-pico")
+    with pytest.raises(HostError, match=r"rpi-pico: .*not the board's USB drive \(no INFO_UF2.TXT\); hold .* BOOTSEL"):
+        flash(project, str(tmp_path), None, dry_run=False)
+    monkeypatch.setattr(project.upload.Path, "glob", lambda *_: iter(()))
+    with pytest.raises(HostError, match=r"rpi-pico: no mounted drive with INFO_UF2.TXT; hold .* BOOTSEL .* --mount"):
+        flash(project, None, None, dry_run=False)
+    monkeypatch.undo()
+    (tmp_path / "INFO_UF2.TXT").touch()
+
+    flash(project, None, str(tmp_path), dry_run=False)
+
+    found, families = _of_uf2((tmp_path / "firmware.uf2").read_bytes())
+    with project.elf.open("rb") as file:
+        linked = {
+            segment["p_paddr"] + at: byte
+            for segment in ELFFile(file).iter_segments("PT_LOAD")
+            for at, byte in enumerate(segment.data())
+        }
+    assert families == {0xE48BFF56}
+    assert {address: found.pop(address) for address in linked} == linked
+    assert set(found.values()) <= {0}
+
+
+def test_a_drive_that_goes_once_it_has_the_whole_image_is_no_fault(built, tmp_path, monkeypatch):
+    """The board starts the image then; an error before that, or with the drive still there, is one."""
+    upload = built("rpi-pico").upload
+    (tmp_path / "made").write_bytes(bytes(512))
+    drive = tmp_path / "drive"
+    drive.mkdir()
+
+    def gone(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(upload.os, "fsync", gone)
+    upload._copy(str(tmp_path / "made"), str(drive / "firmware.uf2"))
+    (drive / "INFO_UF2.TXT").touch()
+    with pytest.raises(upload.UploadError, match="Input/output error"):
+        upload._copy(str(tmp_path / "made"), str(drive / "firmware.uf2"))
+    with pytest.raises(upload.UploadError, match="Input/output error"):
+        upload._copy(str(tmp_path / "made"), str(tmp_path / "firmware.hex"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,15 @@ from pathlib import Path
 
 from serial import Serial
 
+_GIVE = "give the mount point: gen flash DIR --mount PLACE"
+# By the image's suffix: files that only the board's drive has, and what to do where there is no such drive.
+_MARKS = {
+    ".hex": (("MICROBIT.HTM", "DETAILS.TXT"), f"connect the board by USB, or {_GIVE}"),
+    ".uf2": (
+        ("INFO_UF2.TXT",),
+        f"hold the button BOOTSEL while you connect the board, or press RESET twice, or {_GIVE}",
+    ),
+}
 BOOT_SECONDS = 30.0
 KEPT = ".before-shoehorn"
 
@@ -49,9 +58,10 @@ def _pyocd(spec: dict, build: Path, port: str) -> list[list[str]]:
 
 
 def _drive(spec: dict, build: Path, port: str) -> list[list[str]]:
-    drive = Path(port) if port else _find_drive("MICROBIT.HTM")
-    if not drive.is_dir() or not any((drive / name).exists() for name in ("MICROBIT.HTM", "DETAILS.TXT")):
-        raise UploadError(f"{drive}: not the board's USB drive (no MICROBIT.HTM, no DETAILS.TXT); give its mount point")
+    marks, cure = _MARKS[Path(spec["image"]).suffix]
+    drive = Path(port) if port else _find_drive(marks[0], cure)
+    if not drive.is_dir() or not any((drive / name).exists() for name in marks):
+        raise UploadError(f"{drive}: not the board's USB drive (no {', no '.join(marks)}); {cure}")
     return _onto_drive(spec, build, drive)
 
 
@@ -59,7 +69,7 @@ def _onto_drive(spec: dict, build: Path, drive: Path) -> list[list[str]]:
     return [["cp", str(build / spec["image"]), str(drive / spec["image"])]]
 
 
-def _find_drive(mark: str) -> Path:
+def _find_drive(mark: str, cure: str) -> Path:
     """The one mounted drive with the file `mark`."""
     mounts = Path("/proc/mounts")
     lines = mounts.read_text().splitlines() if mounts.exists() else []
@@ -67,8 +77,9 @@ def _find_drive(mark: str) -> Path:
     letters = [Path(f"{letter}:/") for letter in "DEFGHIJKLMNOPQRSTUVWXYZ"] if os.name == "nt" else []
     found = [p for p in [*points, *Path("/Volumes").glob("*"), *letters] if (p / mark).exists()]
     if len(found) != 1:
-        several = ": " + ", ".join(map(str, found)) if found else ""
-        raise UploadError(f"{len(found)} mounted drives with {mark}{several}; give the mount point")
+        if found:
+            raise UploadError(f"{len(found)} mounted drives with {mark}: {', '.join(map(str, found))}; {_GIVE}")
+        raise UploadError(f"no mounted drive with {mark}; {cure}")
     return found[0]
 
 
@@ -114,13 +125,21 @@ def run(spec: dict, build: Path, port: str) -> None:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copies a file and waits until it is written to the card."""
+    """Copies a file and waits until it is written to the card.
+
+    A board that takes UF2 starts the image as soon as its last block has arrived, and its drive is gone.
+    """
+    written = False
     try:
-        shutil.copyfile(source, target)
-        with Path(target).open("r+b") as file:
+        with Path(source).open("rb") as image, Path(target).open("wb") as file:
+            shutil.copyfileobj(image, file)
+            file.flush()
+            written = True
             os.fsync(file.fileno())
     except OSError as error:
-        raise UploadError(f"{target}: {error.strerror}") from error
+        gone = not (Path(target).parent / _MARKS[".uf2"][0][0]).exists()
+        if not (written and gone and target.endswith(".uf2")):
+            raise UploadError(f"{target}: {error.strerror}") from error
 
 
 def _probe(command: list[str], target: str) -> None:

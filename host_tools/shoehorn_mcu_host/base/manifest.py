@@ -48,7 +48,10 @@ Url = Annotated[str, _text(r"https?://[\w.~:/?#@!&()+,=%-]{1,200}", "an address 
 Define = Annotated[str, _text(r"[A-Z_][A-Z0-9_]{0,63}", "a name in upper-case letters, digits and _")]
 Clock = Annotated[str, _text(r"[0-9]{1,12}L?", "a number of Hz, such as 84000000L")]
 Image = Annotated[
-    str, _text(r"|[A-Za-z0-9_][A-Za-z0-9_-]{0,60}\.(hex|bin|img)", "a file's name that ends in .hex, .bin or .img")
+    str,
+    _text(
+        r"|[A-Za-z0-9_][A-Za-z0-9_-]{0,60}\.(hex|bin|img|uf2)", "a file's name that ends in .hex, .bin, .img or .uf2"
+    ),
 ]
 MemoryName = Annotated[str, _text(r"[a-z][a-z0-9_]{0,23}", "a memory's name in lower-case letters, digits and _")]
 
@@ -165,6 +168,7 @@ class Shoehorn(_Strict):
     flash_tool: Literal["pyocd", "drive", "boot-partition", "emulator"]
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
+    uf2_family: Register | None = None  # of a .uf2: what the board's boot loader knows its images by
     verified: tuple[Literal["build", "emulator", "hardware"], ...]
 
     @property
@@ -201,6 +205,8 @@ class Shoehorn(_Strict):
         needs = {"pyocd": "pyocd_target", "drive": "image", "boot-partition": "image", "emulator": "emulator"}
         if not getattr(self, needs[self.flash_tool]):
             raise ValueError(f"flash_tool {self.flash_tool} needs {needs[self.flash_tool]}")
+        if (self.uf2_family is not None) != self.image.endswith(".uf2"):
+            raise ValueError("an image that ends in .uf2 needs uf2_family, and no other image has one")
         return self
 
 
