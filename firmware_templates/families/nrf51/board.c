@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: 0BSD
-// nRF51822 (reference manual 3.0), nRF52833 and nRF52840 (product specifications, NVMC, GPIO, UART):
-// crystal clock, UART0 without flow control, TIMER0 as 64-bit clock. An nRF51's core has no SysTick.
+// nRF51822 (reference manual 3.0), nRF52833 and nRF52840 (product specifications, NVMC, GPIO,
+// UART): crystal clock, UART0 without flow control, TIMER0 as 64-bit clock. An nRF51's core has no
+// SysTick.
 #include "board_config.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: 0BSD
-// RP2040 at 125 MHz from the 12 MHz crystal (RP2040 datasheet), console on UART0 at GPIO 0 and 1.
+// RP2040 at 125 MHz from the 12 MHz crystal (RP2040 datasheet). The console is on UART0 at GPIO 0
+// and 1, and on USB: answers go where the last byte came from.
 #include "board_config.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
+#include "sh_usb.h"
 
 #define RESETS_RESET_CLEAR 0x4000F000u // writes of ones take blocks out of reset
 #define RESETS_DONE 0x4000C008u
 #define RESET_IO_BANK0 (1u << 5)
 #define RESET_PADS_BANK0 (1u << 8)
 #define RESET_PLL_SYS (1u << 12)
+#define RESET_PLL_USB (1u << 13)
 #define RESET_UART0 (1u << 22)
+#define RESET_USB (1u << 24)
 
 #define XOSC_CTRL 0x40024000u
 #define XOSC_STATUS 0x40024004u
@@ -24,19 +28,24 @@
 #define CLK_SYS_CTRL 0x4000803Cu
 #define CLK_SYS_SELECTED 0x40008044u
 #define CLK_PERI_CTRL 0x40008048u
+#define CLK_USB_CTRL 0x40008054u // whose reset value is the USB's PLL
 #define REF_XOSC 2u
 #define SYS_AUX 1u // whose reset value is the PLL
-#define PERI_ENABLE (1u << 11)
+#define CLOCK_ENABLE (1u << 11)
 
-#define PLL_CS 0x40028000u
-#define PLL_PWR 0x40028004u
-#define PLL_FBDIV 0x40028008u
-#define PLL_PRIM 0x4002800Cu
+#define PLL_SYS 0x40028000u
+#define PLL_USB 0x4002C000u
+#define PLL_CS(pll) ((pll) + 0x0u)
+#define PLL_PWR(pll) ((pll) + 0x4u)
+#define PLL_FBDIV(pll) ((pll) + 0x8u)
+#define PLL_PRIM(pll) ((pll) + 0xCu)
 #define CS_LOCK (1u << 31)
 #define PWR_DSM (1u << 2)
 #define PWR_POSTDIV (1u << 3)
 #define FBDIV_1500_MHZ 125u
 #define PRIM_6_2 ((6u << 16) | (2u << 12))
+#define FBDIV_1200_MHZ 100u
+#define PRIM_5_5 ((5u << 16) | (5u << 12))
 
 #define GPIO0_CTRL 0x40014004u
 #define GPIO1_CTRL 0x4001400Cu
@@ -61,8 +70,23 @@ static void release(uint32_t block)
     (void)sh_wait_for(RESETS_DONE, block, TRIES);
 }
 
-// Without a crystal the ring oscillator goes on: the console's rate is wrong then, but nothing
-// hangs.
+// A PLL from the crystal (2.18): false where it does not lock.
+static bool pll_start(uint32_t pll, uint32_t reset, uint32_t fbdiv, uint32_t prim)
+{
+    release(reset);
+    SH_REG(PLL_CS(pll)) = 1; // no division of the reference
+    SH_REG(PLL_FBDIV(pll)) = fbdiv;
+    SH_REG(PLL_PWR(pll)) = PWR_DSM | PWR_POSTDIV; // the rest is on
+    if (!sh_wait_for(PLL_CS(pll), CS_LOCK, TRIES)) {
+        return false;
+    }
+    SH_REG(PLL_PRIM(pll)) = prim;
+    SH_REG(PLL_PWR(pll)) = PWR_DSM;
+    return true;
+}
+
+// Without a crystal the ring oscillator goes on: the console's rate is wrong then, and there is no
+// USB, but nothing hangs.
 static void clock_start(void)
 {
     SH_REG(XOSC_STARTUP) = XOSC_1_MS;
@@ -70,18 +94,26 @@ static void clock_start(void)
     if (sh_wait_for(XOSC_STATUS, XOSC_STABLE, TRIES)) {
         SH_REG(CLK_REF_CTRL) = REF_XOSC;
         (void)sh_wait_for(CLK_REF_SELECTED, 1u << REF_XOSC, TRIES);
-        release(RESET_PLL_SYS);
-        SH_REG(PLL_CS) = 1; // no division of the reference
-        SH_REG(PLL_FBDIV) = FBDIV_1500_MHZ;
-        SH_REG(PLL_PWR) = PWR_DSM | PWR_POSTDIV; // the rest is on
-        if (sh_wait_for(PLL_CS, CS_LOCK, TRIES)) {
-            SH_REG(PLL_PRIM) = PRIM_6_2;
-            SH_REG(PLL_PWR) = PWR_DSM;
+        if (pll_start(PLL_SYS, RESET_PLL_SYS, FBDIV_1500_MHZ, PRIM_6_2)) {
             SH_REG(CLK_SYS_CTRL) = SYS_AUX;
             (void)sh_wait_for(CLK_SYS_SELECTED, 1u << SYS_AUX, TRIES);
         }
+        if (pll_start(PLL_USB, RESET_PLL_USB, FBDIV_1200_MHZ, PRIM_5_5)) {
+            SH_REG(CLK_USB_CTRL) = CLOCK_ENABLE;
+        }
     }
-    SH_REG(CLK_PERI_CTRL) = PERI_ENABLE; // from the system's clock
+    SH_REG(CLK_PERI_CTRL) = CLOCK_ENABLE; // from the system's clock
+}
+
+static void uart_start(void)
+{
+    SH_REG(GPIO0_CTRL) = FUNCTION_UART;
+    SH_REG(GPIO1_CTRL) = FUNCTION_UART;
+    uint32_t divisor = (SH_BOARD_UART_HZ + 7200u) / 14400u; // in 1/128
+    SH_REG(UART_IBRD) = divisor >> 7;
+    SH_REG(UART_FBRD) = ((divisor & 0x7Fu) + 1) / 2;
+    SH_REG(UART_LCR_H) = LCR_8_BITS_FIFO;
+    SH_REG(UART_CR) = CR_ENABLE;
 }
 
 void sh_board_init(void)
@@ -90,23 +122,32 @@ void sh_board_init(void)
     release(RESET_IO_BANK0);
     release(RESET_PADS_BANK0);
     release(RESET_UART0);
-    SH_REG(GPIO0_CTRL) = FUNCTION_UART;
-    SH_REG(GPIO1_CTRL) = FUNCTION_UART;
-    uint32_t divisor = (SH_BOARD_UART_HZ + 7200u) / 14400u; // in 1/128
-    SH_REG(UART_IBRD) = divisor >> 7;
-    SH_REG(UART_FBRD) = ((divisor & 0x7Fu) + 1) / 2;
-    SH_REG(UART_LCR_H) = LCR_8_BITS_FIFO;
-    SH_REG(UART_CR) = CR_ENABLE;
+    release(RESET_USB);
+    uart_start();
     sh_systick_start();
+    sh_usb_start();
 }
+
+static bool by_usb; // the last byte came over USB
 
 int32_t sh_board_getc(void)
 {
-    return (SH_REG(UART_FR) & FR_RXFE) != 0 ? -1 : (int32_t)(SH_REG(UART_DR) & 0xFFu);
+    int32_t byte = sh_usb_getc();
+    if (byte >= 0) {
+        by_usb = true;
+    } else if ((SH_REG(UART_FR) & FR_RXFE) == 0) {
+        by_usb = false;
+        byte = (int32_t)(SH_REG(UART_DR) & 0xFFu);
+    }
+    return byte;
 }
 
 void sh_board_putc(uint8_t byte)
 {
+    if (by_usb) {
+        sh_usb_putc(byte);
+        return;
+    }
     while ((SH_REG(UART_FR) & FR_TXFF) != 0) {
     }
     SH_REG(UART_DR) = byte;

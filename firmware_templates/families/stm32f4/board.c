@@ -28,8 +28,8 @@
 #define GPIO_AFR(pin) (SH_BOARD_UART_GPIO + 0x20u + (pin) / 8u * 4u)
 
 // VCO from a 1 MHz reference: M = source in MHz, N = the VCO in MHz, P, and Q = 7, which is 48 MHz
-// where N is 336. Bits 28 to 30 keep their reset value: R = 2 on F446, where 0 and 1 are not allowed
-// (RM0390, RCC_PLLCFGR), and reserved on the others.
+// where N is 336. Bits 28 to 30 keep their reset value: R = 2 on F446, where 0 and 1 are not
+// allowed (RM0390, RCC_PLLCFGR), and reserved on the others.
 static uint32_t pll(uint32_t source_mhz, uint32_t source)
 {
     uint32_t factors = (SH_BOARD_PLL_N << 6) | ((SH_BOARD_PLL_P / 2u - 1u) << 16) | (7u << 24);
