@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 
 import pytest
 from board_project import write_hello
+from conftest import Gen
 from elftools.elf.elffile import ELFFile
 
 from shoehorn_mcu_host.firmware.build import build
@@ -176,3 +180,22 @@ def test_a_host_may_set_the_line_and_read_it_back(pico: Pico):
 
     assert pico.run(lambda: pico.host._pending_line_coding is None)
     assert pico.ask_usb(b"x", b"x") == b"x"
+
+
+def test_two_cores_compute_the_bytes_of_the_reference(gen: Gen, tmp_path: Path):
+    """No emulator of the chip has its second core, so two bare cores stand for it."""
+    pytest.importorskip("unicorn", reason="needs the emulator unicorn (shoehorn-mcu[boards])")
+    folder = tmp_path / "digits"
+    assert gen("firmware", "--board", "rpi-pico", "--cores", 2, "--out", folder).exit_code == 0
+    project = Project.open(folder)
+    build(project)
+    command = [sys.executable, str(Path(__file__).parent / "two_cores.py"), str(project.elf)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as machine:
+        try:
+            assert machine.stdout
+            url = f"socket://127.0.0.1:{int(machine.stdout.readline())}"
+            found = json.loads(gen("validate", folder, "--port", url, "--count", 2, "--json").stdout)
+        finally:
+            machine.kill()
+
+    assert (found["vectors"], found["mismatched_vectors"]) == (2, 0)
