@@ -22,6 +22,7 @@ IDS = {
     "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "stm32-h405", "nucleo-h743zi", "rpi-pico",
     "nucleo-f401re", "nucleo-f411re", "nucleo-f446re", "blackpill-f411ce", "stm32f4-discovery",
     "microbit-v2", "nrf52840dk", "arduino-nano33ble", "xiao-ble", "rpi-pico-w",
+    "b-l475e-iot01a", "nucleo-l4r5zi", "bluepill-f103c8",
 }  # fmt: skip
 RAM = {"name": "ram", "kind": "ram", "origin": 0, "bytes": 8192}
 ALL = pytest.mark.parametrize("each", boards(), ids=lambda b: b.id)

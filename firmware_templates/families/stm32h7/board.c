@@ -5,6 +5,7 @@
 #include "sh_board.h"
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
+#include "sh_stm32.h"
 
 #define PWR 0x58024800u
 #define PWR_CR3 (PWR + 0x0Cu)
@@ -43,20 +44,7 @@
 #define ACR_2WS_FAST (2u | (2u << 4)) // for buses of 185 to 210 MHz at scale 1
 
 #define GPIOD 0x58020C00u
-#define GPIO_MODER (GPIOD + 0x00u)
-#define GPIO_PUPDR (GPIOD + 0x0Cu)
-#define GPIO_AFRH (GPIOD + 0x24u)
-
-#define USART_CR1 (SH_BOARD_UART + 0x00u)
-#define USART_BRR (SH_BOARD_UART + 0x0Cu)
-#define USART_ISR (SH_BOARD_UART + 0x1Cu)
-#define USART_ICR (SH_BOARD_UART + 0x20u)
-#define USART_RDR (SH_BOARD_UART + 0x24u)
-#define USART_TDR (SH_BOARD_UART + 0x28u)
-#define CR1_UE_RE_TE ((1u << 0) | (1u << 2) | (1u << 3))
-#define ISR_ORE (1u << 3)
-#define ISR_RXNE (1u << 5)
-#define ISR_TXE (1u << 7)
+#define AF7_USART3 7u
 
 #define CCR 0xE000ED14u
 #define CCR_CACHES ((1u << 16) | (1u << 17))
@@ -102,17 +90,6 @@ static void caches_start(void)
     __asm volatile("dsb\n\tisb" ::: "memory");
 }
 
-// PD8 and PD9, the virtual serial port of the board's probe, with alternate function 7.
-static void uart_start(void)
-{
-    SH_REG(GPIO_AFRH) = (SH_REG(GPIO_AFRH) & ~0xFFu) | 0x77u;
-    SH_REG(GPIO_PUPDR) =
-        (SH_REG(GPIO_PUPDR) & ~(0xFu << 16)) | (5u << 16); // an open line reads idle
-    SH_REG(GPIO_MODER) = (SH_REG(GPIO_MODER) & ~(0xFu << 16)) | (0xAu << 16);
-    SH_REG(USART_BRR) = (SH_BOARD_UART_HZ + 57600u) / 115200u;
-    SH_REG(USART_CR1) = CR1_UE_RE_TE;
-}
-
 void sh_board_init(void)
 {
     clock_start();
@@ -121,22 +98,9 @@ void sh_board_init(void)
     SH_REG(RCC_AHB4ENR) |= AHB4ENR_GPIOD;
     SH_REG(RCC_APB1LENR) |= APB1LENR_USART3;
     (void)SH_REG(RCC_APB1LENR); // two clocks between the enable and the first use
-    uart_start();
+    // PD8 and PD9, the virtual serial port of the board's probe
+    sh_pin_start(GPIOD, 8, AF7_USART3);
+    sh_pin_start(GPIOD, 9, AF7_USART3);
+    sh_usart_start(SH_USART_DIVISOR(SH_BOARD_UART_HZ));
     sh_systick_start();
-}
-
-int32_t sh_board_getc(void)
-{
-    uint32_t state = SH_REG(USART_ISR);
-    if ((state & ISR_ORE) != 0) {
-        SH_REG(USART_ICR) = ISR_ORE; // a lost byte never stops the line
-    }
-    return (state & ISR_RXNE) != 0 ? (int32_t)(SH_REG(USART_RDR) & 0xFFu) : -1;
-}
-
-void sh_board_putc(uint8_t byte)
-{
-    while ((SH_REG(USART_ISR) & ISR_TXE) == 0) {
-    }
-    SH_REG(USART_TDR) = byte;
 }

@@ -150,6 +150,18 @@ def _uart(spec: Shoehorn, family: Family, chip: Chip, mcu: str) -> Iterator[str]
     for define, value in rows[name].items():
         if spec.defines.get(define, value) != value:
             yield f"shoehorn.defines.{define}: {spec.defines[define]} does not belong to {name}; write {value}"
+    yield from _port(spec, family)
+
+
+def _port(spec: Shoehorn, family: Family) -> Iterator[str]:
+    """A fault of the port of the UART's pins, whose address and number belong together."""
+    port, index = (spec.defines.get(f"SH_BOARD_UART_GPIO{end}") for end in ("", "_INDEX"))
+    if port is None or index is None:
+        return
+    right = family.defines["SH_BOARD_UART_GPIO"][0] + 0x400 * index
+    if port != right:
+        place = "shoehorn.defines.SH_BOARD_UART_GPIO_INDEX"
+        yield f"{place}: port {index} is at {_shown('', right)}, not {_shown('', port)}"
 
 
 def _clock(manifest: Manifest, family: Family, chip: Chip) -> Iterator[str]:
@@ -206,7 +218,3 @@ def _stm32f4(spec: Shoehorn, chip: Chip, core_hz: int) -> Iterator[str]:
     scale = 3 if chip.reset_hz and core_hz > chip.reset_hz else 0
     if defines["SH_BOARD_VOLTAGE_SCALE"] != scale:
         yield f"{place}.SH_BOARD_VOLTAGE_SCALE: at {core_hz} Hz write {scale} (0 leaves it as after a reset)"
-    port, index = defines["SH_BOARD_UART_GPIO"], defines["SH_BOARD_UART_GPIO_INDEX"]
-    if port != 0x40020000 + 0x400 * index:
-        right = _shown("", 0x40020000 + 0x400 * index)
-        yield f"{place}.SH_BOARD_UART_GPIO_INDEX: port {index} is at {right}, not {_shown('', port)}"
