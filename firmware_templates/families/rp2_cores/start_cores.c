@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
 // Core 1 of RP2040 and RP2350. It waits in the boot ROM for six words through the FIFO between the
-// cores, and sends each back (RP2040 datasheet, 2.8.2 and 2.3.1.4).
+// cores, and sends each back (RP2040 data sheet, 2.8.2 and 2.3.1.4; RP2350 data sheet, 5.3).
 #include <stdbool.h>
 
 #include "board_config.h"
@@ -17,6 +17,7 @@ _Static_assert(SH_BOARD_CORES == 2, "these chips have two cores");
 #define ST_ROOM 2u
 
 #define VTOR 0xE000ED08u
+#define CPACR 0xE000ED88u
 #define TRIES 1000000u
 #define TURNS 100u // of the whole sequence
 
@@ -26,6 +27,10 @@ _Alignas(8) uint8_t sh_core_stacks[SH_BOARD_STACK_BYTES];
 
 static _Noreturn void serve(void)
 {
+    if (SH_BOARD_FPU != 0) {
+        SH_REG(CPACR) |= 0xFu << 20; // each core has its own
+        __asm volatile("dsb\n\tisb" ::: "memory");
+    }
     sh_cores_serve(1);
 }
 

@@ -1,40 +1,33 @@
 // SPDX-License-Identifier: 0BSD
-// RP2040 at 125 MHz from the 12 MHz crystal (RP2040 datasheet). The console is on UART0 at GPIO 0
-// and 1, and on USB: answers go where the last byte came from.
+// RP2040 at 125 MHz and RP2350 at 150 MHz from the 12 MHz crystal (their data sheets, Clocks). The
+// console is on UART0 at GPIO 0 and 1, and on USB: answers go where the last byte came from.
 #include "board_config.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
+#include "sh_rp2.h"
 #include "sh_usb.h"
 
-#define RESETS_RESET_CLEAR 0x4000F000u // writes of ones take blocks out of reset
-#define RESETS_DONE 0x4000C008u
-#define RESET_IO_BANK0 (1u << 5)
-#define RESET_PADS_BANK0 (1u << 8)
-#define RESET_PLL_SYS (1u << 12)
-#define RESET_PLL_USB (1u << 13)
-#define RESET_UART0 (1u << 22)
-#define RESET_USB (1u << 24)
+#define RESETS_RESET_CLEAR (SH_RP2_RESETS + 0x3000u) // writes of ones take blocks out of reset
+#define RESETS_DONE (SH_RP2_RESETS + 0x8u)
 
-#define XOSC_CTRL 0x40024000u
-#define XOSC_STATUS 0x40024004u
-#define XOSC_STARTUP 0x4002400Cu
+#define XOSC_CTRL (SH_RP2_XOSC + 0x0u)
+#define XOSC_STATUS (SH_RP2_XOSC + 0x4u)
+#define XOSC_STARTUP (SH_RP2_XOSC + 0xCu)
 #define XOSC_ENABLE 0x00FABAA0u
 #define XOSC_1_MS 47u // units of 256 periods
 #define XOSC_STABLE (1u << 31)
 
-#define CLK_REF_CTRL 0x40008030u
-#define CLK_REF_SELECTED 0x40008038u
-#define CLK_SYS_CTRL 0x4000803Cu
-#define CLK_SYS_SELECTED 0x40008044u
-#define CLK_PERI_CTRL 0x40008048u
-#define CLK_USB_CTRL 0x40008054u // whose reset value is the USB's PLL
+#define CLK_REF_CTRL (SH_RP2_CLOCKS + 0x30u)
+#define CLK_REF_SELECTED (SH_RP2_CLOCKS + 0x38u)
+#define CLK_SYS_CTRL (SH_RP2_CLOCKS + 0x3Cu)
+#define CLK_SYS_SELECTED (SH_RP2_CLOCKS + 0x44u)
+#define CLK_PERI_CTRL (SH_RP2_CLOCKS + 0x48u)
+#define CLK_USB_CTRL (SH_RP2_CLOCKS + SH_RP2_CLK_USB_CTRL) // whose reset value is the USB's PLL
 #define REF_XOSC 2u
 #define SYS_AUX 1u // whose reset value is the PLL
 #define CLOCK_ENABLE (1u << 11)
 
-#define PLL_SYS 0x40028000u
-#define PLL_USB 0x4002C000u
 #define PLL_CS(pll) ((pll) + 0x0u)
 #define PLL_PWR(pll) ((pll) + 0x4u)
 #define PLL_FBDIV(pll) ((pll) + 0x8u)
@@ -43,13 +36,17 @@
 #define PWR_DSM (1u << 2)
 #define PWR_POSTDIV (1u << 3)
 #define FBDIV_1500_MHZ 125u
-#define PRIM_6_2 ((6u << 16) | (2u << 12))
+#define PRIM_SYS (((1500000000u / 2u / SH_BOARD_UART_HZ) << 16) | (2u << 12))
 #define FBDIV_1200_MHZ 100u
 #define PRIM_5_5 ((5u << 16) | (5u << 12))
 
-#define GPIO0_CTRL 0x40014004u
-#define GPIO1_CTRL 0x4001400Cu
+#define GPIO0_CTRL (SH_RP2_IO_BANK0 + 0x04u)
+#define GPIO1_CTRL (SH_RP2_IO_BANK0 + 0x0Cu)
 #define FUNCTION_UART 2u
+#define GPIO0_PAD (SH_RP2_PADS_BANK0 + 0x04u)
+#define GPIO1_PAD (SH_RP2_PADS_BANK0 + 0x08u)
+#define PAD_INPUT 0x52u // and 4 mA, Schmitt trigger, not isolated
+#define PAD_PULL_UP 0x08u
 
 #define UART_DR (SH_BOARD_UART + 0x00u)
 #define UART_FR (SH_BOARD_UART + 0x18u)
@@ -70,7 +67,7 @@ static void release(uint32_t block)
     (void)sh_wait_for(RESETS_DONE, block, TRIES);
 }
 
-// A PLL from the crystal (2.18): false where it does not lock.
+// A PLL from the crystal: false where it does not lock.
 static bool pll_start(uint32_t pll, uint32_t reset, uint32_t fbdiv, uint32_t prim)
 {
     release(reset);
@@ -94,11 +91,11 @@ static void clock_start(void)
     if (sh_wait_for(XOSC_STATUS, XOSC_STABLE, TRIES)) {
         SH_REG(CLK_REF_CTRL) = REF_XOSC;
         (void)sh_wait_for(CLK_REF_SELECTED, 1u << REF_XOSC, TRIES);
-        if (pll_start(PLL_SYS, RESET_PLL_SYS, FBDIV_1500_MHZ, PRIM_6_2)) {
+        if (pll_start(SH_RP2_PLL_SYS, SH_RP2_RESET_PLL_SYS, FBDIV_1500_MHZ, PRIM_SYS)) {
             SH_REG(CLK_SYS_CTRL) = SYS_AUX;
             (void)sh_wait_for(CLK_SYS_SELECTED, 1u << SYS_AUX, TRIES);
         }
-        if (pll_start(PLL_USB, RESET_PLL_USB, FBDIV_1200_MHZ, PRIM_5_5)) {
+        if (pll_start(SH_RP2_PLL_USB, SH_RP2_RESET_PLL_USB, FBDIV_1200_MHZ, PRIM_5_5)) {
             SH_REG(CLK_USB_CTRL) = CLOCK_ENABLE;
         }
     }
@@ -107,6 +104,8 @@ static void clock_start(void)
 
 static void uart_start(void)
 {
+    SH_REG(GPIO0_PAD) = PAD_INPUT;
+    SH_REG(GPIO1_PAD) = PAD_INPUT | PAD_PULL_UP; // an open line reads idle
     SH_REG(GPIO0_CTRL) = FUNCTION_UART;
     SH_REG(GPIO1_CTRL) = FUNCTION_UART;
     uint32_t divisor = (SH_BOARD_UART_HZ + 7200u) / 14400u; // in 1/128
@@ -119,10 +118,10 @@ static void uart_start(void)
 void sh_board_init(void)
 {
     clock_start();
-    release(RESET_IO_BANK0);
-    release(RESET_PADS_BANK0);
-    release(RESET_UART0);
-    release(RESET_USB);
+    release(SH_RP2_RESET_IO_BANK0);
+    release(SH_RP2_RESET_PADS_BANK0);
+    release(SH_RP2_RESET_UART0);
+    release(SH_RP2_RESET_USB);
     uart_start();
     sh_systick_start();
     sh_usb_start();
