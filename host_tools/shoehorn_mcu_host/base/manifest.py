@@ -163,6 +163,17 @@ class Cycles(_Strict):
     data_lines: Annotated[int, pydantic.Field(ge=1, le=256)] = 1  # kept for reads of constants
 
 
+Framework = Literal["arduino", "espidf", "stm32cube", "zephyr"]
+
+
+class PlatformIO(_Strict):
+    """The board in PlatformIO's registry: `gen firmware --framework` writes projects for it."""
+
+    platform: Word
+    board: Word
+    frameworks: Annotated[tuple[Framework, ...], pydantic.Field(min_length=1)]
+
+
 class Shoehorn(_Strict):
     """The block `shoehorn` of a board manifest: the facts for which PlatformIO has no key."""
 
@@ -185,6 +196,7 @@ class Shoehorn(_Strict):
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
     uf2_family: Register | None = None  # of a .uf2: what the board's boot loader knows its images by
+    platformio: PlatformIO | None = None  # None: the registry does not have the board
     verified: tuple[Level, ...] = ()  # what was proven
 
     @property
