@@ -24,6 +24,7 @@ IDS = {
     "nucleo-f401re", "nucleo-f411re", "nucleo-f446re", "blackpill-f411ce", "stm32f4-discovery",
     "microbit-v2", "nrf52840dk", "arduino-nano33ble", "xiao-ble", "rpi-pico-w",
     "b-l475e-iot01a", "nucleo-l4r5zi", "bluepill-f103c8", "rpi-pico2",
+    "teensy41", "uno-r4",
 }  # fmt: skip
 RAM = {"name": "ram", "kind": "ram", "origin": 0, "bytes": 8192}
 ALL = pytest.mark.parametrize("each", boards(), ids=lambda b: b.id)
@@ -64,7 +65,12 @@ def test_a_folder_replaces_a_file_of_an_earlier_one_only_where_it_is_meant():
         assert len({p.name for p in listed}) == len(family_files(family))
         replaced |= {(family, p.name) for p in listed if family_files(family)[p.name] != p}
 
-    assert replaced == {("sse300", "link.ld.in"), ("rp2040", "link.ld.in"), ("rp2350", "link.ld.in")}
+    assert replaced == {
+        ("sse300", "link.ld.in"),
+        ("rp2040", "link.ld.in"),
+        ("rp2350", "link.ld.in"),
+        ("imxrt1062", "link.ld.in"),
+    }
 
 
 def test_every_folder_of_files_is_used():

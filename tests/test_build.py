@@ -420,6 +420,61 @@ def test_a_pico_takes_the_file_on_its_drive_which_is_what_the_linker_made(built,
     assert set(found.values()) <= {0}
 
 
+def _flash(project: Project, origin: int) -> bytes:
+    """The contents of the flash from its beginning on."""
+    with project.elf.open("rb") as file:
+        segments = [s for s in ELFFile(file).iter_segments("PT_LOAD") if s["p_filesz"]]
+        image = bytearray(max(s["p_paddr"] + s["p_filesz"] for s in segments) - origin)
+        for segment in segments:
+            at = segment["p_paddr"] - origin
+            image[at : at + segment["p_filesz"]] = segment.data()
+    return bytes(image)
+
+
+def _symbols(project: Project) -> dict[str, int]:
+    with project.elf.open("rb") as file:
+        return {s.name: s["st_value"] for s in ELFFile(file).get_section_by_name(".symtab").iter_symbols()}
+
+
+def test_the_boot_rom_of_a_pico_2_finds_the_vectors_and_the_block_that_makes_them_a_program(built):
+    """RP2350 data sheet, 5.9.5.1: the words, in the first 4 KB; the vectors are the first thing there."""
+    project = built("rpi-pico2")
+    image = _flash(project, 0x10000000)
+    block = struct.pack("<5I", 0xFFFFDED3, 0x10210142, 0x000001FF, 0, 0xAB123579)
+
+    assert 0 < image.find(block) <= 4096 - len(block) and image.count(block) == 1
+    assert image.find(block) % 4 == 0
+    assert struct.unpack_from("<2I", image)[1] == _symbols(project)["sh_start"] | 1
+
+
+def test_the_boot_rom_of_a_teensy_finds_the_flash_and_the_vectors(built):
+    """IMXRT1060RM, 9.6.3 and 9.7.1: the configuration at 0, at 4 KB what says where the vectors are."""
+    project = built("teensy41")
+    image = _flash(project, 0x60000000)
+    _, entry, _, _, data, own, _, _ = struct.unpack_from("<8I", image, 0x1000)
+
+    assert image[:4] == b"FCFB" and image[4:8] == bytes((0, 0, 1, 0x56))
+    assert image[0x44:0x47] == bytes((1, 4, 3))
+    assert struct.unpack_from("<I", image, 0x50) == (8 << 20,)
+    assert struct.unpack_from("<2I", image, 0x80) == (0x0A1804EB, 0x26043206)
+    assert struct.unpack_from("<2I", image, 0x1C0) == (256, 4096)
+    assert image[0x1000] == 0xD1 and own == 0x60001000
+    assert struct.unpack_from("<3I", image, data - 0x60000000) == (0x60000000, 8 << 20, 0)
+    assert struct.unpack_from("<2I", image, entry - 0x60000000)[1] == _symbols(project)["sh_start"] | 1
+
+
+def test_a_teensy_is_flashed_by_its_maker_s_loader(built, monkeypatch):
+    project = built("teensy41")
+    [_, loader] = flash(project, None, None, dry_run=True)
+    monkeypatch.setattr(project.upload.shutil, "which", lambda _: None)
+
+    assert loader == f"teensy_loader_cli --mcu=TEENSY41 -w -v {project.image}"
+    with pytest.raises(
+        project.upload.UploadError, match="not installed; on Debian `apt-get install teensy-loader-cli`"
+    ):
+        project.upload.run(project.spec, project.build_folder, "")
+
+
 def test_a_drive_that_goes_once_it_has_the_whole_image_is_no_fault(built, tmp_path, monkeypatch):
     """The board starts the image then; an error before that, or with the drive still there, is one."""
     upload = built("rpi-pico").upload

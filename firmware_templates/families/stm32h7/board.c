@@ -3,6 +3,7 @@
 // caches on for flash and the other memories, where there is no DMA to agree with.
 #include "board_config.h"
 #include "sh_board.h"
+#include "sh_caches.h"
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
 #include "sh_stm32.h"
@@ -46,13 +47,6 @@
 #define GPIOD 0x58020C00u
 #define AF7_USART3 7u
 
-#define CCR 0xE000ED14u
-#define CCR_CACHES ((1u << 16) | (1u << 17))
-#define CCSIDR 0xE000ED80u
-#define CSSELR 0xE000ED84u
-#define ICIALLU 0xE000EF50u
-#define DCISW 0xE000EF60u
-
 #define TRIES 1000000u
 
 static void clock_start(void)
@@ -74,26 +68,10 @@ static void clock_start(void)
     }
 }
 
-// A cache holds anything after a reset, so every line is made invalid before it is switched on.
-static void caches_start(void)
-{
-    SH_REG(CSSELR) = 0;
-    uint32_t shape = SH_REG(CCSIDR), sets = (shape >> 13) & 0x7FFFu, ways = (shape >> 3) & 0x3FFu;
-    for (uint32_t set = 0; set <= sets; set++) {
-        for (uint32_t way = 0; way <= ways; way++) {
-            SH_REG(DCISW) = (way << 30) | (set << 5); // four ways, lines of 32 bytes
-        }
-    }
-    SH_REG(ICIALLU) = 0;
-    __asm volatile("dsb\n\tisb" ::: "memory");
-    SH_REG(CCR) |= CCR_CACHES;
-    __asm volatile("dsb\n\tisb" ::: "memory");
-}
-
 void sh_board_init(void)
 {
     clock_start();
-    caches_start();
+    sh_caches_start();
     SH_REG(RCC_AHB2ENR) |= AHB2ENR_SRAM_1_2_3; // without a clock the banks answer with a fault
     SH_REG(RCC_AHB4ENR) |= AHB4ENR_GPIOD;
     SH_REG(RCC_APB1LENR) |= APB1LENR_USART3;

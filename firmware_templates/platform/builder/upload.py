@@ -83,6 +83,11 @@ def _find_drive(mark: str, cure: str) -> Path:
     return found[0]
 
 
+def _teensy(spec: dict, build: Path, port: str) -> list[list[str]]:
+    """PJRC's loader, which waits until the button on the board is pressed; it writes to the only board."""
+    return [["teensy_loader_cli", f"--mcu={_TEENSIES[spec['family']]}", "-w", "-v", str(build / spec["image"])]]
+
+
 def _boot_partition(spec: dict, build: Path, port: str) -> list[list[str]]:
     if not port:
         raise UploadError("the SD card's boot partition is needed: give its mount point")
@@ -107,7 +112,14 @@ def _emulator(spec: dict, build: Path, port: str) -> list[list[str]]:
 
 
 _ONTO = {"drive": _onto_drive, "boot-partition": _onto_card}
-_COMMANDS = {"pyocd": _pyocd, "drive": _drive, "boot-partition": _boot_partition, "emulator": _emulator}
+_TEENSIES = {"imxrt1062": "TEENSY41"}
+_COMMANDS = {
+    "pyocd": _pyocd,
+    "drive": _drive,
+    "teensy": _teensy,
+    "boot-partition": _boot_partition,
+    "emulator": _emulator,
+}
 
 
 def run(spec: dict, build: Path, port: str) -> None:
@@ -120,6 +132,8 @@ def run(spec: dict, build: Path, port: str) -> None:
             Path(command[1]).replace(command[2])
         elif command[0] == "cp":
             _copy(command[1], command[2])
+        elif spec["flash_tool"] == "teensy":
+            _load(command)
         else:
             _probe(command, spec["pyocd_target"])
 
@@ -148,6 +162,13 @@ def _probe(command: list[str], target: str) -> None:
     if subprocess.run(command, check=False).returncode != 0:
         cure = f"{sys.executable} -m pyocd pack install {target}"
         raise UploadError(f"pyOCD failed; is the probe connected? If it does not know {target}: {cure}")
+
+
+def _load(command: list[str]) -> None:
+    if shutil.which(command[0]) is None:
+        raise UploadError(f"{command[0]} is not installed; on Debian `apt-get install teensy-loader-cli` brings it")
+    if subprocess.run(command, check=False).returncode != 0:
+        raise UploadError(f"{command[0]} failed; is the board connected, and its button pressed?")
 
 
 def _boot(command: list[str]) -> None:

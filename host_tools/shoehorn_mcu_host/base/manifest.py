@@ -192,7 +192,7 @@ class Shoehorn(_Strict):
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
     defines: dict[Define, Register] = {}  # register addresses and the like: those that the family's drivers need
     emulator: Emulator | None = None
-    flash_tool: Literal["pyocd", "drive", "boot-partition", "emulator"]
+    flash_tool: Literal["pyocd", "drive", "teensy", "boot-partition", "emulator"]
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
     uf2_family: Register | None = None  # of a .uf2: what the board's boot loader knows its images by
@@ -245,7 +245,13 @@ class Shoehorn(_Strict):
     def _has_what_its_flash_tool_and_its_cycles_need(self) -> Shoehorn:
         if self.cycles and self.cycles.wait_states and not any(region.kind == "flash" for region in self.memory):
             raise ValueError("cycles.wait_states needs a memory of kind flash")
-        needs = {"pyocd": "pyocd_target", "drive": "image", "boot-partition": "image", "emulator": "emulator"}
+        needs = {
+            "pyocd": "pyocd_target",
+            "drive": "image",
+            "teensy": "image",
+            "boot-partition": "image",
+            "emulator": "emulator",
+        }
         if not getattr(self, needs[self.flash_tool]):
             raise ValueError(f"flash_tool {self.flash_tool} needs {needs[self.flash_tool]}")
         if (self.uf2_family is not None) != self.image.endswith(".uf2"):
