@@ -102,7 +102,7 @@ def emulate(
 ) -> contextlib.AbstractContextManager[Machine]:
     """The built image, running until the context ends; HostError when the board has no emulator or is not built.
 
-    With `counted` its clock counts instructions; without, it runs several times faster and its clock is not usable.
+    With `counted` its clock counts; without, it may run several times faster, and its clock is not usable.
     `arguments` are further ones for QEMU.
     """
     emulator = project.spec.get("emulator")
