@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
-from shoehorn_mcu.emit.folder.project import places
+from shoehorn_mcu.emit.folder.project import places, stub
 from shoehorn_mcu.machine.families import family_files
 from shoehorn_mcu.machine.targets import Board, board
 
@@ -47,6 +47,8 @@ def write_hello(folder: Path, board_id: str) -> Path:
             _fill(text, values) if name.endswith(".in") else text
         )
     (folder / "platformio.ini").write_text(_fill((FIRMWARE_TEMPLATES / "platformio.ini.in").read_text(), values))
+    for name, data in stub(target).items():
+        (folder / name).write_bytes(data)
     (folder / "plan.json").write_text("{}")
     (folder / "report.json").write_text(json.dumps({"model": {"name": "hello"}, "board": {"id": board_id}}))
     return folder

@@ -4,6 +4,7 @@
 import shutil
 from pathlib import Path
 
+import uf2
 from elftools.elf.elffile import ELFFile
 
 
@@ -51,6 +52,11 @@ def intel_hex(parts: list[tuple[int, bytes]]) -> str:
     return "".join(lines) + _record(1, 0, b"")
 
 
+def _number(value: int | str) -> int:
+    """A manifest's number, which may be a text such as "0xE48BFF56"."""
+    return int(value, 16) if isinstance(value, str) else value
+
+
 def write(elf_path: Path, spec: dict, board_folder: Path) -> None:
     """Writes spec["image"] (none: the ELF is the image) and, for a Pi, config.txt beside the ELF."""
     name = spec.get("image", "")
@@ -60,6 +66,8 @@ def write(elf_path: Path, spec: dict, board_folder: Path) -> None:
     target = elf_path.with_name(name)
     if target.suffix == ".hex":
         target.write_text(intel_hex(parts))
+    elif target.suffix == ".uf2":
+        target.write_bytes(uf2.uf2(parts, _number(spec["uf2_family"])))
     else:
         target.write_bytes(binary(parts))
     if (board_folder / "config.txt").is_file():

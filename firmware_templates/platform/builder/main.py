@@ -55,7 +55,9 @@ env.Append(
 )
 if tools.freestanding:
     script = project / "lib" / "board" / "link.ld"
-    env.Append(LINKFLAGS=["-nostartfiles", "-Wl,-e,sh_start", "-T", str(script)])
+    # Small pages: in larger ones the linker puts the ELF's own header before an image that begins in the middle of one.
+    pages = "-Wl,-z,max-page-size=4096"
+    env.Append(LINKFLAGS=["-nostartfiles", "-Wl,-e,sh_start", pages, "-T", str(script)])
 
 program = env.File("$BUILD_DIR/firmware.elf") if "nobuild" in COMMAND_LINE_TARGETS else env.BuildProgram()
 if tools.freestanding:

@@ -128,6 +128,7 @@ class Board:
     path: Path
     name: str
     spec: Shoehorn
+    mcu: str = ""  # the chip
 
     @property
     def cpu(self) -> Cpu:
@@ -166,7 +167,7 @@ def load_board(path: Path) -> Board:
         raise BoardError(f"{path}: unknown cpu '{manifest.shoehorn.cpu}'; known: {', '.join(CPUS)}")
     if wrong := list(families.faults(manifest)):
         raise BoardError(f"{path}: {first_of(wrong)}")
-    return Board(path.stem, path, manifest.name, manifest.shoehorn)
+    return Board(path.stem, path, manifest.name, manifest.shoehorn, manifest.build.mcu)
 
 
 def boards() -> list[Board]:
