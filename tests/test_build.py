@@ -161,7 +161,9 @@ def test_a_fault_says_one_line(console, board_id):
     assert talk.ask("f", "]\r\n").strip().startswith("e-[fault ")
 
 
-@pytest.mark.parametrize("board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w"])
+@pytest.mark.parametrize(
+    "board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w", "hifive1"]
+)
 def test_a_stack_overflow_faults_and_says_so(console, board_id):
     talk = console(board_id)
     talk.until("m-ready\r\n")

@@ -100,6 +100,7 @@ class Memory(_Strict):
 # read and write files of this machine, or start programs.
 _OPTIONS = {
     "-accel": r"tcg(,thread=(single|multi))?",
+    "-bios": r"none",  # where the machine would else load one
     "-cpu": r"[A-Za-z0-9][A-Za-z0-9_.-]*(,[a-z0-9_-]+=(on|off|true|false|[0-9]+))*",
     "-m": r"[0-9]{1,6}[KMG]?",
     "-M": r"[A-Za-z0-9][A-Za-z0-9_.-]*",
@@ -112,7 +113,7 @@ _OPTIONS = {
 class Emulator(_Strict):
     """How QEMU (or, for `native`, the machine itself) runs the image."""
 
-    program: Literal["qemu-system-arm", "qemu-system-aarch64", "native"]
+    program: Literal["qemu-system-arm", "qemu-system-aarch64", "qemu-system-riscv32", "native"]
     machine: WordOrNone = ""
     arguments: tuple[str, ...] = ()
 
