@@ -6,12 +6,21 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.emit.folder.project import places
 from shoehorn_mcu.machine.families import family_files
 from shoehorn_mcu.machine.targets import Board, board
 
 HELLO = Path(__file__).parent / "c" / "hello"
+
+
+def needs_emulator(target: Board) -> None:
+    """Skips the test where the board's emulator is not installed."""
+    emulator = target.spec.emulator
+    if emulator is None or (emulator.program != "native" and shutil.which(emulator.program) is None):
+        pytest.skip(f"{target.id}: {emulator.program if emulator else 'its emulator'} is not installed")
 
 
 def _fill(text: str, values: dict[str, str]) -> str:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import serial
-from board_project import write_hello
+from board_project import needs_emulator, write_hello
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu.machine.targets import Board, boards
+from shoehorn_mcu.machine.targets import boards
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.board.emulate import emulate
 from shoehorn_mcu_host.board.link import Link, Mode
@@ -27,12 +27,6 @@ from shoehorn_mcu_host.folder.project import Project
 BOARDS = {b.id: b for b in boards()}
 BARE = [name for name in BOARDS if name != "native"]
 INSTRUCTIONS = 40_000_000
-
-
-def needs_emulator(board: Board) -> None:
-    emulator = board.spec.emulator
-    if emulator is None or (emulator.program != "native" and shutil.which(emulator.program) is None):
-        pytest.skip(f"{board.id}: {emulator.program if emulator else 'its emulator'} is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -161,9 +155,7 @@ def test_a_fault_says_one_line(console, board_id):
     assert talk.ask("f", "]\r\n").strip().startswith("e-[fault ")
 
 
-@pytest.mark.parametrize(
-    "board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w", "hifive1"]
-)
+@pytest.mark.parametrize("board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w", "hifive1"])
 def test_a_stack_overflow_faults_and_says_so(console, board_id):
     talk = console(board_id)
     talk.until("m-ready\r\n")
