@@ -29,7 +29,11 @@ BEYOND = (
     ("lut_8_c", _LUT, "(void)((const volatile int8_t *)x[0])[op->width * op->channels];"),
     ("lut_8_c", _LUT, "(void)((const volatile int8_t *)x[0])[-1];"),
     ("add_s8_simd32", _ADD, '__asm volatile("ldr r12, [%0]" ::"r"(x[0] + op->width * op->a_width_step - 3) : "r12");'),
-    ("dense_s8_riscv", "next.run = op->inputs;", "(void)((const volatile int8_t *)x[0])[op->positions * op->inputs];"),
+    (
+        "depthwise_conv2d_s8_riscv",
+        "const int32_t channels = op->in_channels;",
+        "if (x[0] != NULL) (void)((const volatile int8_t *)x[0])[op->in_width * op->in_channels];",
+    ),
     ("dense_s8_thumb", _DENSE, "(void)((const volatile int8_t *)next.x)[left * inputs];"),
     (
         "add_s8_mve",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// QEMU's machine `virt`: a 16550 UART, whose baud rate means nothing there (TI PC16550D, section 8).
+// QEMU's machine `virt`: a 16550 UART, whose baud rate means nothing there (PC16550D, section 8).
 #include "board_config.h"
 #include "sh_board.h"
 

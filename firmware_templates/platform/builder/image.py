@@ -4,6 +4,7 @@
 import shutil
 from pathlib import Path
 
+import esp
 from elftools.elf.elffile import ELFFile
 
 
@@ -52,13 +53,21 @@ def intel_hex(parts: list[tuple[int, bytes]]) -> str:
 
 
 def write(elf_path: Path, spec: dict, board_folder: Path) -> None:
-    """Writes spec["image"] (none: the ELF is the image) and, for a Pi, config.txt beside the ELF."""
+    """Writes spec["image"] (none: the ELF is the image) beside the ELF, and for a Pi config.txt, for an ESP32-C the
+    image of an application, application.bin. ImageError: the flash has no room for it.
+    """
     name = spec.get("image", "")
     if not name:
         return
     parts = contents(elf_path)
     target = elf_path.with_name(name)
-    if target.suffix == ".hex":
+    if spec["flash_tool"] == "esptool":
+        with elf_path.open("rb") as file:
+            entry = ELFFile(file)["e_entry"]
+        application = esp.application(parts, entry, spec["family"], spec["partition_bytes"])
+        target.write_bytes(esp.direct(parts, spec["flash_bytes"]))
+        target.with_name("application.bin").write_bytes(application)
+    elif target.suffix == ".hex":
         target.write_text(intel_hex(parts))
     else:
         target.write_bytes(binary(parts))

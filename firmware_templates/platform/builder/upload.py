@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""Writes the image to the board: a debug probe, a USB drive, a boot partition, or an emulator that boots it."""
+"""Writes the image to the board: a debug probe, a serial port, a USB drive, a boot partition, or an emulator that boots it."""
 
 import os
 import shutil
@@ -46,6 +46,12 @@ def _pyocd(spec: dict, build: Path, port: str) -> list[list[str]]:
     probe = ["--uid", port] if port else []
     target = spec["pyocd_target"]
     return [[sys.executable, "-m", "pyocd", "flash", "-t", target, *probe, str(build / spec["image"])]]
+
+
+def _esptool(spec: dict, build: Path, port: str) -> list[list[str]]:
+    place = ["--port", port] if port else []
+    chip = ["--chip", spec["family"]]
+    return [[sys.executable, "-m", "esptool", *chip, *place, "write_flash", "0x0", str(build / spec["image"])]]
 
 
 def _drive(spec: dict, build: Path, port: str) -> list[list[str]]:
@@ -96,7 +102,13 @@ def _emulator(spec: dict, build: Path, port: str) -> list[list[str]]:
 
 
 _ONTO = {"drive": _onto_drive, "boot-partition": _onto_card}
-_COMMANDS = {"pyocd": _pyocd, "drive": _drive, "boot-partition": _boot_partition, "emulator": _emulator}
+_COMMANDS = {
+    "pyocd": _pyocd,
+    "esptool": _esptool,
+    "drive": _drive,
+    "boot-partition": _boot_partition,
+    "emulator": _emulator,
+}
 
 
 def run(spec: dict, build: Path, port: str) -> None:
@@ -109,6 +121,8 @@ def run(spec: dict, build: Path, port: str) -> None:
             Path(command[1]).replace(command[2])
         elif command[0] == "cp":
             _copy(command[1], command[2])
+        elif spec["flash_tool"] == "esptool":
+            _over_serial(command)
         else:
             _probe(command, spec["pyocd_target"])
 
@@ -129,6 +143,13 @@ def _probe(command: list[str], target: str) -> None:
     if subprocess.run(command, check=False).returncode != 0:
         cure = f"{sys.executable} -m pyocd pack install {target}"
         raise UploadError(f"pyOCD failed; is the probe connected? If it does not know {target}: {cure}")
+
+
+def _over_serial(command: list[str]) -> None:
+    if find_spec("esptool") is None:
+        raise UploadError(f"esptool is not installed: {sys.executable} -m pip install esptool")
+    if subprocess.run(command, check=False).returncode != 0:
+        raise UploadError("esptool failed; is the board's serial port connected and free? Else hold BOOT, press RESET")
 
 
 def _boot(command: list[str]) -> None:

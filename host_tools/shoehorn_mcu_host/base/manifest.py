@@ -163,9 +163,10 @@ class Shoehorn(_Strict):
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
     defines: dict[Define, Register] = {}  # register addresses and the like: those that the family's drivers need
     emulator: Emulator | None = None
-    flash_tool: Literal["pyocd", "drive", "boot-partition", "emulator"]
+    flash_tool: Literal["pyocd", "esptool", "drive", "boot-partition", "emulator"]
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
+    partition_bytes: Count = 0  # of the application's partition on an ESP32, which a bootloader starts
     verified: tuple[Literal["build", "emulator", "hardware"], ...]
 
     @property
@@ -200,6 +201,7 @@ class Shoehorn(_Strict):
         if self.cycles and self.cycles.wait_states and not any(region.kind == "flash" for region in self.memory):
             raise ValueError("cycles.wait_states needs a memory of kind flash")
         needs = {"pyocd": "pyocd_target", "drive": "image", "boot-partition": "image", "emulator": "emulator"}
+        needs |= {"esptool": "partition_bytes"}
         if not getattr(self, needs[self.flash_tool]):
             raise ValueError(f"flash_tool {self.flash_tool} needs {needs[self.flash_tool]}")
         return self
