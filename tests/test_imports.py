@@ -112,6 +112,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "serial": ("shoehorn_mcu_host.board.link", "shoehorn_mcu_host.board.ports"),
     "_cffi_backend": ("shoehorn_mcu_host.base.cbuild",),
     "cffi": (f"{VALIDATE}.reference", f"{VALIDATE}.reference_build", "shoehorn_mcu_host.base.cbuild"),
+    "unicorn": ("shoehorn_mcu_host.board.machines.bare_core",),
+    "rp2040py": ("shoehorn_mcu_host.board.machines.pico",),
     "elftools": ("shoehorn_mcu_host.firmware",),
     "PIL": ("shoehorn_mcu_host.validate.decoders",),
     "rich": ("shoehorn_mcu.cli",),

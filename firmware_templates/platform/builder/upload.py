@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""Writes the image to the board: a debug probe, a serial port, a USB drive, a boot partition, or an emulator that boots it."""
+"""Writes the image: to a debug probe, a serial port, a USB drive or a boot partition, or boots it in an emulator."""
 
 import os
 import shutil

@@ -10,6 +10,7 @@ from pathlib import Path
 import pydantic
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
+from shoehorn_mcu_host.base.emulators import Level
 from shoehorn_mcu_host.base.files import read_json
 from shoehorn_mcu_host.base.manifest import Count, Define, Manifest, Register, Shoehorn
 
@@ -35,6 +36,34 @@ class Chip(_Row):
     defines: Mapping[Define, _Range] = {}  # narrower than the family's
 
 
+class StubUart(_Row):
+    """The registers of a UART, by their distance from its address; what its status reads without and with a byte."""
+
+    at: Define | Register  # its address, or the define that has it
+    status: Register
+    receive: Register
+    transmit: Register
+    idle: Register  # nothing has arrived, and there is room to send
+    received: Register
+
+
+class Stub(_Row):
+    """What stands for the family's chips where only their core is emulated."""
+
+    uart: StubUart
+    # Where registers are: first address and bytes. Those that are not named here read as all ones: ready.
+    registers: tuple[_Range, ...] = ((0x40000000, 0x20000000), (0xE0000000, 0x00100000))
+    values: Mapping[Register, Register] = {}  # others, by their addresses
+
+    def document(self, defines: Mapping[str, int]) -> Mapping[str, object]:
+        """The object of a folder's stub.json, for a board with these defines."""
+        base = defines[self.uart.at] if isinstance(self.uart.at, str) else self.uart.at
+        uart = {name: base + getattr(self.uart, name) for name in ("status", "receive", "transmit")}
+        uart |= {"idle": self.uart.idle, "received": self.uart.received}
+        values = [[address, value] for address, value in self.values.items()]
+        return {"uart": uart, "registers": [list(each) for each in self.registers], "values": values}
+
+
 class Family(_Row):
     """A row of families.json."""
 
@@ -45,6 +74,7 @@ class Family(_Row):
     tick_hz: Count | None = None  # of the timer; None: it counts the core's clock
     defines: Mapping[Define, _Range]  # what the drivers need, and the least and the largest value
     uarts: Mapping[str, Mapping[Define, Register]] = {}  # the defines that belong together, by the name of the UART
+    stub: Stub | None = None  # None: its chips need an emulator of their own
 
     def chip(self, mcu: str) -> Chip | None:
         """The chips that this one belongs to."""
@@ -79,6 +109,8 @@ def faults(manifest: Manifest) -> Iterator[str]:
     if (chip := family.chip(mcu)) is None:
         yield f"build.mcu: family {spec.family} has no start-up code for {mcu}; it is for {', '.join(family.chips)}"
         return
+    if spec.emulator and spec.emulator.row.proves is Level.CORE and family.stub is None:
+        yield f"shoehorn.emulator.program: family {spec.family} has no stub for {spec.emulator.program}; leave it out"
     yield from _memories(spec)
     wrong = [*_defines(spec, family, chip), *_uart(spec, family, chip, mcu)]
     yield from wrong

@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 
 import pydantic
 
+from shoehorn_mcu_host.base.emulators import EMULATORS, Level
+from shoehorn_mcu_host.base.emulators import Emulator as EmulatorRow
 from shoehorn_mcu_host.base.errors import one_line, printable
 
 
@@ -110,20 +112,34 @@ _OPTIONS = {
 }
 
 
-class Emulator(_Strict):
-    """How QEMU (or, for `native`, the machine itself) runs the image."""
+def _emulator(program: str) -> str:
+    if program not in EMULATORS:
+        raise ValueError(f"{one_line(program)} is no emulator; known: {', '.join(EMULATORS)}")
+    return program
 
-    program: Literal["qemu-system-arm", "qemu-system-aarch64", "qemu-system-riscv32", "native"]
+
+class Emulator(_Strict):
+    """How an emulator (or, for `native`, the machine itself) runs the image."""
+
+    program: Annotated[str, pydantic.AfterValidator(_emulator)]
     machine: WordOrNone = ""
     arguments: tuple[str, ...] = ()
+    unit: Literal["instructions", "cycles"] | None = None  # what its clock counts; None: what EMULATORS says
+    tick_hz: Positive | None = None  # the rate of its timer; None: that of the board's
+
+    @property
+    def row(self) -> EmulatorRow:
+        """What is known of the program."""
+        return EMULATORS[self.program]
 
     @pydantic.model_validator(mode="after")
     def _has_a_machine_and_arguments_of_its_own(self) -> Emulator:
-        native = self.program == "native"
-        if native and (self.machine or self.arguments):
-            raise ValueError("program native has neither a machine nor arguments; leave them out")
-        if not native and not self.machine:
+        if not self.row.is_qemu and (self.machine or self.arguments):
+            raise ValueError(f"program {self.program} has neither a machine nor arguments; leave them out")
+        if self.row.is_qemu and not self.machine:
             raise ValueError(f"program {self.program} needs a machine, such as microbit")
+        if self.unit not in (None, self.row.counts):
+            raise ValueError(f"unit: {self.program} counts {self.row.counts}, not {self.unit}; leave it out")
         options = iter(self.arguments)
         for option in options:
             value = next(options, "")
@@ -167,7 +183,7 @@ class Shoehorn(_Strict):
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
     partition_bytes: Count = 0  # of the application's partition on an ESP32, which a bootloader starts
-    verified: tuple[Literal["build", "emulator", "hardware"], ...]
+    verified: tuple[Level, ...] = ()  # what was proven
 
     @property
     def main_memory(self) -> Memory | None:
@@ -196,6 +212,21 @@ class Shoehorn(_Strict):
                 )
         return self
 
+    @property
+    def level(self) -> Level | None:
+        """How far the board was proven."""
+        return max(self.verified, key=lambda level: level.rank, default=None)
+
+    @pydantic.model_validator(mode="after")
+    def _is_proven_by_its_emulator(self) -> Shoehorn:
+        for level in (Level.CORE, Level.EMULATOR):
+            if level in self.verified and (self.emulator is None or self.emulator.row.proves.rank < level.rank):
+                program = self.emulator.program if self.emulator else "no emulator"
+                raise ValueError(
+                    f"verified: {program} does not prove '{level}'; leave it out, or name an emulator that does"
+                )
+        return self
+
     @pydantic.model_validator(mode="after")
     def _has_what_its_flash_tool_and_its_cycles_need(self) -> Shoehorn:
         if self.cycles and self.cycles.wait_states and not any(region.kind == "flash" for region in self.memory):
@@ -204,6 +235,8 @@ class Shoehorn(_Strict):
         needs |= {"esptool": "partition_bytes"}
         if not getattr(self, needs[self.flash_tool]):
             raise ValueError(f"flash_tool {self.flash_tool} needs {needs[self.flash_tool]}")
+        if self.flash_tool == "emulator" and self.emulator and self.emulator.row.module:
+            raise ValueError(f"flash_tool emulator needs QEMU, not {self.emulator.program}")
         return self
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from shoehorn_mcu_host.base.errors import HostError
-from shoehorn_mcu_host.board.bench import INSTRUCTIONS, MICROSECONDS, Unit
+from shoehorn_mcu_host.board.bench import MICROSECONDS, Unit, unit_of
 from shoehorn_mcu_host.board.emulate import emulate
 from shoehorn_mcu_host.board.link import Link, Timing
 from shoehorn_mcu_host.board.ports import Port, find
@@ -20,9 +20,9 @@ def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
 
 
 def clock_unit(project: Project, emulated: bool) -> Unit:
-    """What the clock counts: in QEMU instructions; `native` and real boards measure time."""
-    counted = emulated and (project.spec["emulator"] or {}).get("program") != "native"
-    return INSTRUCTIONS if counted else MICROSECONDS
+    """What the clock counts: in an emulator instructions or cycles; `native` and real boards measure time."""
+    emulator = project.spec["emulator"] if emulated else None
+    return MICROSECONDS if emulator is None else unit_of(emulator, project.spec)
 
 
 @contextmanager

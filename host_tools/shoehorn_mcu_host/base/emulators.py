@@ -1,0 +1,84 @@
+"""The emulators that run a board's image, a row each: what each proves, what its clock counts, how to install it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+
+from shoehorn_mcu_host.base.errors import HostError
+
+EXTRA = "pip install 'shoehorn-mcu[boards]'"
+
+
+class Level(StrEnum):
+    """How far a board was proven; the further level is the later one."""
+
+    BUILD = "build"  # the firmware builds
+    CORE = "core"  # it runs on a bare core with a stub of its chip: start-up, stack, protocol, every byte
+    EMULATOR = "emulator"  # the same on an emulator of its chip: also the memory map, the UART and the timer
+    HARDWARE = "hardware"  # the same on the part
+
+    @property
+    def rank(self) -> int:
+        """The place among the levels."""
+        return list(Level).index(self)
+
+
+class Counts(StrEnum):
+    """What an emulator's clock counts."""
+
+    INSTRUCTIONS = "instructions"
+    CYCLES = "cycles"
+    TIME = "us"
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """A row of EMULATORS."""
+
+    proves: Level
+    counts: Counts
+    install: str  # what to do where it is missing
+    what_for: str = ""  # the boards that a program on PATH emulates
+    is_qemu: bool = False  # it has QEMU's command line, and a manifest names a machine
+    module: str = ""  # a module of Shoehorn runs it, in a process of its own, with the package `needs`
+    needs: str = ""
+    # Its clock's ticks are what it counts. Else they are of the board's timer, and QEMU's nanoseconds are instructions.
+    ticks_are_counts: bool = False
+
+
+_MACHINES = "shoehorn_mcu_host.board.machines"
+_PIP = f"`{EXTRA}` brings it"
+
+
+def _qemu(what_for: str, package: str) -> Emulator:
+    install = f"on Debian `apt-get install {package}` brings it"
+    return Emulator(Level.EMULATOR, Counts.INSTRUCTIONS, install, what_for, is_qemu=True)
+
+
+EMULATORS: Mapping[str, Emulator] = {
+    "native": Emulator(Level.EMULATOR, Counts.TIME, "it is this machine"),
+    "qemu-system-arm": _qemu("boards with 32-bit Arm cores", "qemu-system-arm"),
+    "qemu-system-aarch64": _qemu("a 64-bit Raspberry Pi", "qemu-system-arm"),
+    "qemu-system-riscv32": _qemu("boards with RISC-V cores", "qemu-system-misc"),
+    "unicorn": Emulator(
+        Level.CORE,
+        Counts.INSTRUCTIONS,
+        _PIP,
+        module=f"{_MACHINES}.bare_core",
+        needs="unicorn",
+        ticks_are_counts=True,
+    ),
+}
+"""By the name that a manifest gives as `emulator.program`."""
+
+
+def require(program: str) -> None:
+    """HostError unless this emulator is installed: says which one is missing, and what brings it."""
+    row = EMULATORS[program]
+    there = find_spec(row.needs) if row.module else program == "native" or shutil.which(program)
+    if not there:
+        raise HostError(f"{row.needs or program} is not installed; {row.install}")
