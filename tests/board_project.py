@@ -9,18 +9,23 @@ from pathlib import Path
 import pytest
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
-from shoehorn_mcu.emit.folder.project import places
+from shoehorn_mcu.emit.folder.project import places, stub
 from shoehorn_mcu.machine.families import family_files
 from shoehorn_mcu.machine.targets import Board, board
+from shoehorn_mcu_host.base.emulators import require
+from shoehorn_mcu_host.base.errors import HostError
 
 HELLO = Path(__file__).parent / "c" / "hello"
 
 
 def needs_emulator(target: Board) -> None:
     """Skips the test where the board's emulator is not installed."""
-    emulator = target.spec.emulator
-    if emulator is None or (emulator.program != "native" and shutil.which(emulator.program) is None):
-        pytest.skip(f"{target.id}: {emulator.program if emulator else 'its emulator'} is not installed")
+    if target.spec.emulator is None:
+        pytest.skip(f"{target.id}: no emulator runs it")
+    try:
+        require(target.spec.emulator.program)
+    except HostError as missing:
+        pytest.skip(f"{target.id}: {missing}")
 
 
 def _fill(text: str, values: dict[str, str]) -> str:
@@ -56,6 +61,8 @@ def write_hello(folder: Path, board_id: str) -> Path:
             _fill(text, values) if name.endswith(".in") else text
         )
     (folder / "platformio.ini").write_text(_fill((FIRMWARE_TEMPLATES / "platformio.ini.in").read_text(), values))
+    for name, data in stub(target).items():
+        (folder / name).write_bytes(data)
     (folder / "plan.json").write_text("{}")
     (folder / "report.json").write_text(json.dumps({"model": {"name": "hello"}, "board": {"id": board_id}}))
     return folder

@@ -190,17 +190,17 @@ def _project(
     files |= _tree(FIRMWARE_TEMPLATES / "cores", "src/") if models.cores > 1 else {}
     files |= board_files(board, models.cores)
     files |= _tree(FIRMWARE_TEMPLATES / "platform", "platform/")
-    files |= _stub(board)
+    files |= stub(board)
     files |= _reference_runtime(units)
     return dict(sorted(files.items()))
 
 
-def _stub(board: Board) -> Bundle:
+def stub(board: Board) -> Bundle:
     """stub.json, where the board's emulator has only its core."""
-    stub, emulator = families()[board.spec.family].stub, board.spec.emulator
-    if stub is None or emulator is None or emulator.row.proves is not Level.CORE:
+    row, emulator = families()[board.spec.family].stub, board.spec.emulator
+    if row is None or emulator is None or emulator.row.proves is not Level.CORE:
         return {}
-    return {"stub.json": _json(stub.document(board.spec.defines))}
+    return {"stub.json": _json(row.document(board.spec.defines))}
 
 
 def _json(value: Mapping[str, object]) -> bytes:
