@@ -6,12 +6,26 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.emit.folder.project import places, stub
 from shoehorn_mcu.machine.families import family_files
 from shoehorn_mcu.machine.targets import Board, board
+from shoehorn_mcu_host.base.emulators import require
+from shoehorn_mcu_host.base.errors import HostError
 
 HELLO = Path(__file__).parent / "c" / "hello"
+
+
+def needs_emulator(target: Board) -> None:
+    """Skips the test where the board's emulator is not installed."""
+    if target.spec.emulator is None:
+        pytest.skip(f"{target.id}: no emulator runs it")
+    try:
+        require(target.spec.emulator.program)
+    except HostError as missing:
+        pytest.skip(f"{target.id}: {missing}")
 
 
 def _fill(text: str, values: dict[str, str]) -> str:

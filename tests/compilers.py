@@ -51,6 +51,7 @@ COMPILERS = (
     Compiler("zig-cortex-m55", (*_ZIG, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
     Compiler("zig-cortex-a53", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
     Compiler("zig-cortex-a7", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
+    Compiler("zig-riscv32", (*_ZIG, "--target=riscv32-none-elf", "-march=rv32imc")),
     Compiler("gcc-host", ("gcc",)),
     Compiler("gcc-cortex-m0", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0")),
     Compiler(

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 import serial
-from board_project import write_hello
+from board_project import needs_emulator, write_hello
 from elftools.elf.elffile import ELFFile
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu.machine.targets import Board, boards
-from shoehorn_mcu_host.base import emulators
+from shoehorn_mcu.machine.targets import boards
 from shoehorn_mcu_host.base.emulators import Level
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.board.bench import unit_of
@@ -37,15 +36,6 @@ BARE = [name for name in BOARDS if name != "native"]
 BY_PACKAGE = [name for name in BARE if (emulator := BOARDS[name].spec.emulator) and emulator.row.module]
 CHIPS = [name for name in BARE if (emulator := BOARDS[name].spec.emulator) is None or emulator.row.proves != Level.CORE]
 INSTRUCTIONS = 40_000_000
-
-
-def needs_emulator(board: Board) -> None:
-    if board.spec.emulator is None:
-        pytest.skip(f"{board.id} has no emulator")
-    try:
-        emulators.require(board.spec.emulator.program)
-    except HostError as missing:
-        pytest.skip(f"{board.id}: {missing}")
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +188,7 @@ def test_a_fault_ends_an_emulator_without_exceptions_in_one_line(built, board_id
     assert re.search(r"(at address 0x1ff[0-9a-f]{5}, where the board has none, )?at pc 0x[01][08]00[0-9a-f]{4}$", fault)
 
 
-@pytest.mark.parametrize("board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w"])
+@pytest.mark.parametrize("board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w", "hifive1"])
 def test_a_stack_overflow_faults_and_says_so(console, board_id):
     talk = console(board_id)
     talk.until("m-ready\r\n")

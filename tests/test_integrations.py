@@ -1,10 +1,12 @@
-"""The library builds, without a warning, the way that CMake, Arduino and Zephyr projects use it."""
+"""The library builds, without a warning, the way that CMake, Arduino, Zephyr and ESP-IDF projects use it."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -190,6 +192,81 @@ def test_zephyr_finds_the_module_s_cmake_and_its_switch(digits: Path):
     assert digits / paths["kconfig"] == digits / "zephyr" / "Kconfig"
     assert re.findall(r'^config (\w+)\n\tbool "', kconfig, re.M) == ["SHOEHORN_DIGITS"]
     assert "CONFIG_SHOEHORN_DIGITS" in (digits / "CMakeLists.txt").read_text()
+
+
+# What ESP-IDF's CMake does with a component's CMakeLists.txt, once as a script and then in the build
+# (tools/cmake/build.cmake and component.cmake): in the script the registration ends it.
+IDF = """
+function(idf_component_register)
+    cmake_parse_arguments(arg "" "" "SRCS;INCLUDE_DIRS;LDFRAGMENTS" ${{ARGN}})
+    foreach(path ${{arg_LDFRAGMENTS}})
+        file(READ ${{path}} unused)
+    endforeach()
+    add_library(__idf_digits STATIC ${{arg_SRCS}})
+    target_include_directories(__idf_digits PUBLIC ${{arg_INCLUDE_DIRS}})
+    set(COMPONENT_LIB __idf_digits PARENT_SCOPE)
+endfunction()
+set(ESP_PLATFORM 1)
+{config}
+project(app C)
+add_subdirectory(digits)
+add_library(app STATIC main.c)
+target_link_libraries(app PRIVATE __idf_digits)
+"""
+SCRIPT = """
+set(ESP_PLATFORM 1)
+macro(idf_component_register)
+    message(STATUS "registered")
+    return()
+endmacro()
+include(digits/CMakeLists.txt)
+"""
+ESP = {
+    "esp32c3": ("riscv64-unknown-elf-gcc", "-march=rv32imc -mabi=ilp32 -ffreestanding"),
+    "lx106": ("xtensa-lx106-elf-gcc", "-ffreestanding"),  # in place of the cores of ESP32 and ESP32-S3
+}
+
+
+@pytest.mark.parametrize("chip", [pytest.param(chip, marks=needs("cmake", ESP[chip][0])) for chip in ESP])
+@pytest.mark.parametrize("switched", [False, True])
+def test_esp_idf_builds_the_component_and_places_its_arenas(chip: str, switched: bool, tmp_path: Path):
+    cpu = "rv32imc" if chip == "esp32c3" else None
+    _, files = alone(MODELS / "digits.tflite", Options(cpu=cpu, sram_bytes={"sram": 600, "psram": 4096}))
+    emitted.put(files, tmp_path / "app" / "digits")
+    compiler, flags = ESP[chip]
+    text = IDF.format(config="set(CONFIG_SHOEHORN_DIGITS_ARENA_IN_PSRAM y)" if switched else "")
+    (tmp_path / "app" / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.16)\n{text}")
+    (tmp_path / "app" / "main.c").write_text(CALLER.replace("main", "app_main"))
+    (tmp_path / "app" / "script.cmake").write_text(SCRIPT)
+    said = run("cmake", "-P", "script.cmake", cwd=tmp_path / "app")
+    cross = ("-DCMAKE_SYSTEM_NAME=Generic", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY")
+    build = built(tmp_path / "app", *cross, f"-DCMAKE_C_COMPILER={compiler}", f"-DCMAKE_C_FLAGS={WARNINGS} {flags}")
+    (made,) = build.rglob("digits.c.obj")
+    placed = run(compiler.replace("-gcc", "-objdump"), "-t", made, cwd=build)
+
+    assert "registered" in said
+    assert re.findall(r"(\S+)\s+\w+ arena_psram\n", placed) == [".ext_ram.bss"]
+    assert re.findall(r"(\S+)\s+\w+ arena\n", placed) == [".ext_ram.bss" if switched else ".bss"]
+
+
+def test_esp_idf_s_files_name_the_same_switches(digits: Path):
+    switches = re.findall(r"^config (\w+)\n\tbool ", (digits / "Kconfig").read_text(), re.M)
+
+    assert switches == ["SHOEHORN_DIGITS_IN_IRAM", "SHOEHORN_DIGITS_ARENA_IN_PSRAM"]
+    assert f"if {switches[0]} = y:" in (digits / "linker.lf").read_text()
+    assert f"CONFIG_{switches[1]}" in (digits / "CMakeLists.txt").read_text()
+
+
+def test_the_component_manager_packs_the_folder(digits: Path, tmp_path: Path):
+    pytest.importorskip("idf_component_manager", reason="idf-component-manager is not installed")
+    copy = shutil.copytree(digits, tmp_path / "digits")
+    command = ("-m", "idf_component_manager", "component", "pack", "--name", "digits", "--dest-dir", tmp_path / "made")
+    run(sys.executable, *command, cwd=copy)
+
+    (archive,) = (tmp_path / "made").glob("*.tgz")
+    with tarfile.open(archive) as packed:
+        names = {name.removeprefix("./") for name in packed.getnames()}
+    assert {"idf_component.yml", "CMakeLists.txt", "Kconfig", "linker.lf", "src/digits.c"} <= names
 
 
 def test_arduino_finds_all_that_a_library_has_to_say(digits: Path):

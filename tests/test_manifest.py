@@ -243,7 +243,7 @@ def test_an_emulator_gets_the_machine_s_parts_and_nothing_else(tmp_path, argumen
     manifest["shoehorn"]["emulator"]["arguments"] = arguments
 
     with pytest.raises(
-        BoardError, match=r"emulator: arguments: '.*' is refused; a manifest may give -accel, -cpu, -m, "
+        BoardError, match=r"emulator: arguments: '.*' is refused; a manifest may give -accel, -bios, -cpu, -m, "
     ):
         _load(manifest, tmp_path)
 

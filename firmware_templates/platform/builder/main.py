@@ -14,6 +14,7 @@ project = Path(env.subst("$PROJECT_DIR"))
 platform = Path(env.PioPlatform().get_dir())
 sys.path.insert(0, str(platform / "builder"))
 
+import esp  # noqa: E402
 import image  # noqa: E402
 import toolchain  # noqa: E402
 import upload  # noqa: E402
@@ -66,7 +67,10 @@ if tools.freestanding:
 
 def write_images(target, source, env):
     """Writes the images after linking."""
-    image.write(Path(str(target[0])), board["shoehorn"], project / "lib" / "board")
+    try:
+        image.write(Path(str(target[0])), board["shoehorn"], project / "lib" / "board")
+    except esp.ImageError as error:
+        fail(str(error))
 
 
 env.AddPostAction(program, env.VerboseAction(write_images, "Writing the image"))

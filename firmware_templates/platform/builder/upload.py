@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""Writes the image to the board: a debug probe, a USB drive, a boot partition, or an emulator that boots it."""
+"""Writes the image: to a debug probe, a serial port, a USB drive or a boot partition, or boots it in an emulator."""
 
 import os
 import shutil
@@ -55,6 +55,12 @@ def _pyocd(spec: dict, build: Path, port: str) -> list[list[str]]:
     probe = ["--uid", port] if port else []
     target = spec["pyocd_target"]
     return [[sys.executable, "-m", "pyocd", "flash", "-t", target, *probe, str(build / spec["image"])]]
+
+
+def _esptool(spec: dict, build: Path, port: str) -> list[list[str]]:
+    place = ["--port", port] if port else []
+    chip = ["--chip", spec["family"]]
+    return [[sys.executable, "-m", "esptool", *chip, *place, "write_flash", "0x0", str(build / spec["image"])]]
 
 
 def _drive(spec: dict, build: Path, port: str) -> list[list[str]]:
@@ -115,6 +121,7 @@ _ONTO = {"drive": _onto_drive, "boot-partition": _onto_card}
 _TEENSIES = {"imxrt1062": "TEENSY41"}
 _COMMANDS = {
     "pyocd": _pyocd,
+    "esptool": _esptool,
     "drive": _drive,
     "teensy": _teensy,
     "boot-partition": _boot_partition,
@@ -134,6 +141,8 @@ def run(spec: dict, build: Path, port: str) -> None:
             _copy(command[1], command[2])
         elif spec["flash_tool"] == "teensy":
             _load(command)
+        elif spec["flash_tool"] == "esptool":
+            _over_serial(command)
         else:
             _probe(command, spec["pyocd_target"])
 
@@ -169,6 +178,13 @@ def _load(command: list[str]) -> None:
         raise UploadError(f"{command[0]} is not installed; on Debian `apt-get install teensy-loader-cli` brings it")
     if subprocess.run(command, check=False).returncode != 0:
         raise UploadError(f"{command[0]} failed; is the board connected, and its button pressed?")
+
+
+def _over_serial(command: list[str]) -> None:
+    if find_spec("esptool") is None:
+        raise UploadError(f"esptool is not installed: {sys.executable} -m pip install esptool")
+    if subprocess.run(command, check=False).returncode != 0:
+        raise UploadError("esptool failed; is the board's serial port connected and free? Else hold BOOT, press RESET")
 
 
 def _boot(command: list[str]) -> None:

@@ -50,6 +50,7 @@ class Isa(Enum):
     SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
     MVE = "mve"  # Helium
     NEON = "neon"
+    RISCV = "riscv"  # RV32IM: 31 registers, and products of 64 bits
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
 
 
@@ -70,6 +71,9 @@ CPUS: dict[str, Cpu] = {
     "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C)),
     "arm1176": Cpu((Isa.SIMD32, Isa.C)),
     "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C)),
+    "rv32imc": Cpu((Isa.RISCV, Isa.C)),
+    "rv32imac": Cpu((Isa.RISCV, Isa.C)),
+    "rv32imafc": Cpu((Isa.RISCV, Isa.C)),
 }
 
 
@@ -85,6 +89,10 @@ _ALIASES = {
     "cortex-m35p": "cortex-m33",
     "cortex-m85": "cortex-m55",
     "arm1176jzf-s": "arm1176",
+    "esp32-c3": "rv32imc",
+    "esp32-c6": "rv32imac",
+    "e31": "rv32imac",
+    "hazard3": "rv32imac",
 }
 
 

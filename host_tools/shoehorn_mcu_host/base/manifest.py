@@ -105,6 +105,7 @@ class Memory(_Strict):
 # read and write files of this machine, or start programs.
 _OPTIONS = {
     "-accel": r"tcg(,thread=(single|multi))?",
+    "-bios": r"none",  # where the machine would else load one
     "-cpu": r"[A-Za-z0-9][A-Za-z0-9_.-]*(,[a-z0-9_-]+=(on|off|true|false|[0-9]+))*",
     "-m": r"[0-9]{1,6}[KMG]?",
     "-M": r"[A-Za-z0-9][A-Za-z0-9_.-]*",
@@ -192,11 +193,12 @@ class Shoehorn(_Strict):
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
     defines: dict[Define, Register] = {}  # register addresses and the like: those that the family's drivers need
     emulator: Emulator | None = None
-    flash_tool: Literal["pyocd", "drive", "teensy", "boot-partition", "emulator"]
+    flash_tool: Literal["pyocd", "esptool", "drive", "teensy", "boot-partition", "emulator"]
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
     uf2_family: Register | None = None  # of a .uf2: what the board's boot loader knows its images by
     platformio: PlatformIO | None = None  # None: the registry does not have the board
+    partition_bytes: Count = 0  # of the application's partition on an ESP32, which a bootloader starts
     verified: tuple[Level, ...] = ()  # what was proven
 
     @property
@@ -247,6 +249,7 @@ class Shoehorn(_Strict):
             raise ValueError("cycles.wait_states needs a memory of kind flash")
         needs = {
             "pyocd": "pyocd_target",
+            "esptool": "partition_bytes",
             "drive": "image",
             "teensy": "image",
             "boot-partition": "image",

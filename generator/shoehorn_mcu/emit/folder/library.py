@@ -1,4 +1,4 @@
-"""The model as a plain C library for PlatformIO, Arduino, Zephyr and CMake projects."""
+"""The model as a plain C library for PlatformIO, Arduino, Zephyr, ESP-IDF and CMake projects."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from shoehorn_mcu.emit.model.source import model_c
 from shoehorn_mcu.emit.model.weights import Constants, weights_c, weights_h
 from shoehorn_mcu.emit.templates import filled
 from shoehorn_mcu.emit.unit import Unit
+
+PSRAM = "psram"
+"""The name of a memory that ESP-IDF has a section of its own for."""
 
 _PLACE = "sh/"  # of the runtime's files, beside those that include them
 
@@ -78,6 +81,7 @@ def library(unit: Unit, found: Constants) -> Bundle:
         "PARAGRAPH": form.inputs.paragraph,
         "SOURCES": "\n".join(f"    {path}" for path in sorted(files) if path.endswith(".c")),
         "ARENAS": form.arenas.readme,
+        "PSRAM": " ".join(f"{arena.macro}_SECTION" for arena in unit.other_arenas if arena.memory == PSRAM),
         "USE": "\n".join(use(unit)),
     }
     others = {} if unit.kernels else filled("library", values)

@@ -197,10 +197,10 @@ def _project(
 
 def stub(board: Board) -> Bundle:
     """stub.json, where the board's emulator has only its core."""
-    stub, emulator = families()[board.spec.family].stub, board.spec.emulator
-    if stub is None or emulator is None or emulator.row.proves is not Level.CORE:
+    row, emulator = families()[board.spec.family].stub, board.spec.emulator
+    if row is None or emulator is None or emulator.row.proves is not Level.CORE:
         return {}
-    return {"stub.json": _json(stub.document(board.spec.defines))}
+    return {"stub.json": _json(row.document(board.spec.defines))}
 
 
 def _json(value: Mapping[str, object]) -> bytes:
