@@ -52,6 +52,12 @@ Clock = Annotated[str, _text(r"[0-9]{1,12}L?", "a number of Hz, such as 84000000
 Image = Annotated[
     str, _text(r"|[A-Za-z0-9_][A-Za-z0-9_-]{0,60}\.(hex|bin|img)", "a file's name that ends in .hex, .bin or .img")
 ]
+ProofPath = Annotated[
+    str,
+    _text(
+        r"|([A-Za-z0-9_][A-Za-z0-9_-]{0,60}/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.json", "FILE.json or FOLDER/FILE.json"
+    ),
+]
 MemoryName = Annotated[str, _text(r"[a-z][a-z0-9_]{0,23}", "a memory's name in lower-case letters, digits and _")]
 
 
@@ -182,6 +188,7 @@ class Shoehorn(_Strict):
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
     verified: tuple[Level, ...] = ()  # what was proven
+    proof: ProofPath = ""  # the report of gen validate that says so, beside the manifest; hardware needs one
 
     @property
     def main_memory(self) -> Memory | None:
@@ -223,6 +230,8 @@ class Shoehorn(_Strict):
                 raise ValueError(
                     f"verified: {program} does not prove '{level}'; leave it out, or name an emulator that does"
                 )
+        if Level.HARDWARE in self.verified and not self.proof:
+            raise ValueError("verified: 'hardware' needs proof, a file of `gen validate --port P --report FILE`")
         return self
 
     @pydantic.model_validator(mode="after")
