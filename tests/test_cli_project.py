@@ -444,7 +444,11 @@ def test_boards_lists_every_board_and_how_far_it_is_verified():
     listed = json.loads(gen("boards", "--json").stdout)["boards"]
 
     assert {row["id"] for row in listed} == {b.id for b in targets.boards()} >= {"native", "rpi-zero", "microbit"}
-    assert all(set(row["verified"]) <= {"build", "emulator", "hardware"} for row in listed)
+    assert all(set(row["verified"]) <= {"build", "core", "emulator", "hardware"} for row in listed)
+    levels = {row["id"]: (row["level"], (row["emulator"] or {}).get("unit")) for row in listed}
+    assert levels["nucleo-h743zi"] == ("core", "instructions")
+    assert levels["rpi-pico"] == ("emulator", "cycles")
+    assert levels["native"] == ("emulator", "us")
     printed = gen("boards").stdout
     assert all(board.id in printed for board in targets.boards())
     parts, _, machines = printed.partition("emulated machines")

@@ -122,6 +122,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "shoehorn_mcu.machine",
         "shoehorn_mcu.slim.recipe",
         "shoehorn_mcu_host.base.manifest",
+        "shoehorn_mcu_host.base.proof",
         "shoehorn_mcu_host.folder.documents",
     ),
     "numpy": ("shoehorn_mcu", "shoehorn_mcu_host"),

@@ -14,6 +14,8 @@ import pydantic
 from shoehorn_mcu.base.errors import ShoehornError, did_you_mean, one_line
 from shoehorn_mcu.base.paths import BOARDS
 from shoehorn_mcu.machine import families
+from shoehorn_mcu_host.base import proof
+from shoehorn_mcu_host.base.errors import InputError
 from shoehorn_mcu_host.base.files import read_json
 from shoehorn_mcu_host.base.manifest import Manifest, Shoehorn, faults, first_of
 
@@ -175,7 +177,28 @@ def load_board(path: Path) -> Board:
         raise BoardError(f"{path}: unknown cpu '{manifest.shoehorn.cpu}'; known: {', '.join(CPUS)}")
     if wrong := list(families.faults(manifest)):
         raise BoardError(f"{path}: {first_of(wrong)}")
+    if fault := _proof_fault(path, manifest.shoehorn):
+        raise BoardError(f"{path}: shoehorn.proof: {fault}")
     return Board(path.stem, path, manifest.name, manifest.shoehorn, manifest.build.mcu)
+
+
+def _proof_fault(path: Path, spec: Shoehorn) -> str:
+    """Why the report that a manifest cites does not prove what the manifest says; empty where it does."""
+    if not spec.proof or spec.level is None:
+        return ""
+    try:
+        found = proof.read(path.parent / spec.proof)
+    except InputError as error:
+        return str(error)
+    except OSError as error:
+        return f"{spec.proof}: cannot be read: {error.strerror}"
+    if found.board != path.stem:
+        return f"{spec.proof} is of board {found.board}"
+    if found.vectors == 0 or found.mismatched_vectors:
+        return f"{spec.proof} has {found.mismatched_vectors} mismatched of {found.vectors} vectors"
+    if found.level.rank < spec.level.rank:
+        return f"{spec.proof} proves '{found.level}', not '{spec.level}'"
+    return ""
 
 
 def boards() -> list[Board]:

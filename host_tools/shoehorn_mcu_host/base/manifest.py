@@ -55,6 +55,12 @@ Image = Annotated[
         r"|[A-Za-z0-9_][A-Za-z0-9_-]{0,60}\.(hex|bin|img|uf2)", "a file's name that ends in .hex, .bin, .img or .uf2"
     ),
 ]
+ProofPath = Annotated[
+    str,
+    _text(
+        r"|([A-Za-z0-9_][A-Za-z0-9_-]{0,60}/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.json", "FILE.json or FOLDER/FILE.json"
+    ),
+]
 MemoryName = Annotated[str, _text(r"[a-z][a-z0-9_]{0,23}", "a memory's name in lower-case letters, digits and _")]
 
 
@@ -200,6 +206,7 @@ class Shoehorn(_Strict):
     platformio: PlatformIO | None = None  # None: the registry does not have the board
     partition_bytes: Count = 0  # of the application's partition on an ESP32, which a bootloader starts
     verified: tuple[Level, ...] = ()  # what was proven
+    proof: ProofPath = ""  # the report of gen validate that says so, beside the manifest; hardware needs one
 
     @property
     def main_memory(self) -> Memory | None:
@@ -241,6 +248,8 @@ class Shoehorn(_Strict):
                 raise ValueError(
                     f"verified: {program} does not prove '{level}'; leave it out, or name an emulator that does"
                 )
+        if Level.HARDWARE in self.verified and not self.proof:
+            raise ValueError("verified: 'hardware' needs proof, a file of `gen validate --port P --report FILE`")
         return self
 
     @pydantic.model_validator(mode="after")
