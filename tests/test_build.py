@@ -503,9 +503,9 @@ def test_the_boot_rom_of_a_teensy_finds_the_flash_and_the_vectors(built):
     _, entry, _, _, data, own, _, _ = struct.unpack_from("<8I", image, 0x1000)
 
     assert image[:4] == b"FCFB" and image[4:8] == bytes((0, 0, 1, 0x56))
-    assert image[0x44:0x47] == bytes((1, 4, 3))
+    assert image[0x44:0x47] == bytes((1, 4, 6))
     assert struct.unpack_from("<I", image, 0x50) == (8 << 20,)
-    assert struct.unpack_from("<2I", image, 0x80) == (0x0A1804EB, 0x26043206)
+    assert struct.unpack_from("<3I", image, 0x80) == (0x0A1804EB, 0x32041EFF, 0x2604)
     assert struct.unpack_from("<2I", image, 0x1C0) == (256, 4096)
     assert image[0x1000] == 0xD1 and own == 0x60001000
     assert struct.unpack_from("<3I", image, data - 0x60000000) == (0x60000000, 8 << 20, 0)
