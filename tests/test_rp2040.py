@@ -221,14 +221,15 @@ def test_a_host_may_set_the_line_and_read_it_back(pico: Pico):
     assert pico.ask_usb(b"x", b"x") == b"x"
 
 
-def test_two_cores_compute_the_bytes_of_the_reference(gen: Gen, tmp_path: Path):
-    """No emulator of the chip has its second core, so two bare cores stand for it."""
+@pytest.mark.parametrize(("board", "chip"), [("rpi-pico", "rp2040"), ("rpi-pico2", "rp2350")])
+def test_two_cores_compute_the_bytes_of_the_reference(gen: Gen, tmp_path: Path, board: str, chip: str):
+    """No emulator of the chips has their second core, so two bare cores stand for them."""
     pytest.importorskip("unicorn", reason="needs the emulator unicorn (shoehorn-mcu[boards])")
     folder = tmp_path / "digits"
-    assert gen("firmware", "--board", "rpi-pico", "--cores", 2, "--out", folder).exit_code == 0
+    assert gen("firmware", "--board", board, "--cores", 2, "--out", folder).exit_code == 0
     project = Project.open(folder)
     build(project)
-    command = [sys.executable, str(Path(__file__).parent / "two_cores.py"), str(project.elf)]
+    command = [sys.executable, str(Path(__file__).parent / "two_cores.py"), str(project.elf), chip]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as machine:
         try:
             assert machine.stdout
