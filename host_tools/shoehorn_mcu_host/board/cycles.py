@@ -137,10 +137,10 @@ def refusal(project: Project, emulated: bool) -> str | None:
     return cannot_load(project) or None
 
 
-def cannot_load(project: Project) -> str:
-    """Why the emulator of a board does not load the plugin; empty where it does."""
+def cannot_load(project: Project, cores: int = 1) -> str:
+    """Why the emulator of a board does not load the plugin for so many cores; empty where it does."""
     program = project.spec["emulator"]["program"]
-    return _refusal(program) if EMULATORS[program].is_qemu else f"{program} takes no plugin of QEMU"
+    return _refusal(program, cores) if EMULATORS[program].is_qemu else f"{program} takes no plugin of QEMU"
 
 
 def arguments(project: Project, facts: Mapping[str, object], marked: Sequence[str] = MARKED) -> tuple[str, str]:
@@ -184,15 +184,18 @@ def _plugin() -> Path:
 
 
 @functools.cache
-def _refusal(program: str) -> str:
+def _refusal(program: str, cores: int = 1) -> str:
     """Why this QEMU does not load the plugin; empty where it does."""
     quiet = ("-machine", "none", "-display", "none", "-monitor", "none", "-serial", "none")
     try:
-        command = [program, *quiet, "-plugin", f"file={_escaped(_plugin())},probe=on"]
+        several = f",processors={cores}" if cores > 1 else ""
+        command = [program, *quiet, "-plugin", f"file={_escaped(_plugin())},probe=on{several}"]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, timeout=_PROBE_SECONDS, env=environment()
         )
     except (HostError, OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    if len(said) > 1 and said[-1].endswith("returned error code 1"):
+        said.pop()  # the line before is the plugin's own
     return "" if done.returncode == 0 else f"this QEMU does not load the plugin: {said[-1]}"

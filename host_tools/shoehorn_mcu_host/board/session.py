@@ -58,8 +58,7 @@ def connected(
                 link.select(project.number)
                 yield link
         except HostError as error:
-            fault = machine.fault()
-            raise HostError(f"{fault}; {error}" if fault else str(error)) from error
+            raise HostError(machine.fault() or str(error)) from error
 
 
 def turn(link: Link, project: Project, plan: Plan) -> Link:

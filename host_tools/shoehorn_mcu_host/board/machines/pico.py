@@ -25,7 +25,7 @@ _BATCH = 1  # instructions between two looks at the clock's alarms: then SysTick
 
 
 def sum_of(stage_2: bytes) -> int:
-    """The ROM's CRC-32 of the second stage's first 252 bytes: not reflected, from ones (RP2040 datasheet, 2.8.1.3.1)."""
+    """The ROM's CRC-32 of the first 252 bytes: not reflected, from ones (RP2040 datasheet, 2.8.1.3.1)."""
     crc = 0xFFFFFFFF
     for byte in stage_2[:252]:
         crc ^= byte << 24
