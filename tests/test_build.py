@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,25 @@ from shoehorn_mcu_host.firmware.flash import flash
 from shoehorn_mcu_host.folder.project import Project
 
 BOARDS = {b.id: b for b in boards()}
+
+
+def _parameters(names: Iterable[str]) -> list[object]:
+    """The boards, of which the first of each family, core and emulator is quick to try; the others are alike."""
+    seen, found = set(), list[object]()
+    for name in names:
+        spec = BOARDS[name].spec
+        kind = (spec.family, spec.cpu, spec.emulator.program if spec.emulator else "")
+        found.append(pytest.param(name, marks=[pytest.mark.long] if kind in seen else []))
+        seen.add(kind)
+    return found
+
+
 BARE = [name for name in BOARDS if name != "native"]
 # Boards whose emulator is a Python package; the bare core's count costs a call of Python for each block that runs.
 BY_PACKAGE = [name for name in BARE if (emulator := BOARDS[name].spec.emulator) and emulator.row.module]
 CHIPS = [name for name in BARE if (emulator := BOARDS[name].spec.emulator) is None or emulator.row.proves != Level.CORE]
 INSTRUCTIONS = 40_000_000
+EACH = _parameters(BOARDS)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +111,7 @@ def report(text: str) -> dict[str, int]:
     return {name: int(value) for name, _, value in (line.partition("=") for line in text.split() if "=" in line)}
 
 
-@pytest.mark.parametrize("board_id", BOARDS)
+@pytest.mark.parametrize("board_id", EACH)
 def test_start_up_keeps_its_promises(console, board_id):
     said = report(console(board_id).until("m-ready"))
 
@@ -108,7 +123,7 @@ def test_start_up_keeps_its_promises(console, board_id):
     assert said["painted"] == 1
 
 
-@pytest.mark.parametrize("board_id", BOARDS)
+@pytest.mark.parametrize("board_id", EACH)
 def test_bytes_come_back_in_order(console, board_id):
     talk = console(board_id)
     talk.until("m-ready\r\n")
@@ -117,7 +132,7 @@ def test_bytes_come_back_in_order(console, board_id):
     assert "".join(talk.ask(c, c) for c in text) == text
 
 
-@pytest.mark.parametrize("board_id", CHIPS)
+@pytest.mark.parametrize("board_id", _parameters(CHIPS))
 def test_the_clock_counts_what_the_emulator_counts(console, board_id):
     """A loop of two instructions, which take three cycles on a Cortex-M0+."""
     talk = console(board_id)
@@ -159,7 +174,7 @@ def test_memory_management_caches_and_prediction_are_on(console, board_id, bits)
     assert all(control >> bit & 1 for bit in bits), hex(control)
 
 
-@pytest.mark.parametrize("board_id", [name for name in BARE if name not in BY_PACKAGE])
+@pytest.mark.parametrize("board_id", _parameters(name for name in BARE if name not in BY_PACKAGE))
 def test_a_fault_says_one_line(console, board_id):
     talk = console(board_id)
     talk.until("m-ready\r\n")
@@ -196,7 +211,7 @@ def test_a_stack_overflow_faults_and_says_so(console, board_id):
     assert "e-[fault " in talk.ask("o", "]\r\n")
 
 
-@pytest.mark.parametrize("board_id", BOARDS)
+@pytest.mark.parametrize("board_id", EACH)
 def test_the_report_gets_the_firmwares_sizes(built, board_id):
     project = built(board_id)
     spec = BOARDS[board_id].spec
@@ -478,9 +493,9 @@ def test_the_boot_rom_of_a_teensy_finds_the_flash_and_the_vectors(built):
     _, entry, _, _, data, own, _, _ = struct.unpack_from("<8I", image, 0x1000)
 
     assert image[:4] == b"FCFB" and image[4:8] == bytes((0, 0, 1, 0x56))
-    assert image[0x44:0x47] == bytes((1, 4, 3))
+    assert image[0x44:0x47] == bytes((1, 4, 6))
     assert struct.unpack_from("<I", image, 0x50) == (8 << 20,)
-    assert struct.unpack_from("<2I", image, 0x80) == (0x0A1804EB, 0x26043206)
+    assert struct.unpack_from("<3I", image, 0x80) == (0x0A1804EB, 0x32041EFF, 0x2604)
     assert struct.unpack_from("<2I", image, 0x1C0) == (256, 4096)
     assert image[0x1000] == 0xD1 and own == 0x60001000
     assert struct.unpack_from("<3I", image, data - 0x60000000) == (0x60000000, 8 << 20, 0)

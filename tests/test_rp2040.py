@@ -175,6 +175,45 @@ def test_a_host_that_has_gone_without_a_word_does_not_stop_the_board_for_long(pi
     assert pico.mcu.core.cycles - start < 125_000_000
 
 
+def test_the_descriptors_are_whole_and_name_each_other(pico: Pico):
+    """USB 2.0, 9.6: every length is right, and what the device says to have is there; others are refused."""
+    from rp2040py.usb.setup import get_descriptor_packet
+
+    answers, before = bytearray(), pico.mcu.usb_ctrl.on_endpoint_write
+
+    def heard(endpoint: int, data: bytes) -> None:
+        answers.extend(data if endpoint == 0 else b"")
+        before(endpoint, data)
+
+    pico.mcu.usb_ctrl.on_endpoint_write = heard
+
+    def get(kind: int, number: int, count: int) -> bytes:
+        answers.clear()
+        setup = bytearray(get_descriptor_packet(kind, count))
+        setup[2] = number
+        pico.mcu.usb_ctrl.send_setup_packet(setup)
+        pico.run(lambda: len(answers) >= count, batches=20)
+        return bytes(answers)
+
+    device, configuration = get(1, 0, 18), get(2, 0, 75)
+    parts, at = [], 0
+    while at < len(configuration):
+        parts.append(configuration[at : at + configuration[at]])
+        at += configuration[at]
+
+    assert (device[0], device[1], device[7], device[17]) == (18, 1, 64, 1)
+    assert int.from_bytes(configuration[2:4], "little") == len(configuration) == at
+    assert sum(part[1] == 4 for part in parts) == configuration[4] == 2
+    assert [part[4] for part in parts if part[1] == 4] == [1, 2]
+    assert [part[2] for part in parts if part[1] == 5] == [0x81, 0x82, 0x02]
+    texts = [get(3, number, 255) for number in (device[14], device[15])]
+    assert [text[0] for text in texts] == [len(text) for text in texts]
+    assert [text[2:].decode("utf-16le") for text in texts] == ["Shoehorn", "Serial"]
+    assert get(1, 0, 8) == device[:8]
+    assert get(6, 0, 10) == b""
+    assert pico.ask_usb(b"x", b"x") == b"x"
+
+
 def test_a_host_may_set_the_line_and_read_it_back(pico: Pico):
     pico.host.set_line_coding(9600)
 
@@ -182,14 +221,15 @@ def test_a_host_may_set_the_line_and_read_it_back(pico: Pico):
     assert pico.ask_usb(b"x", b"x") == b"x"
 
 
-def test_two_cores_compute_the_bytes_of_the_reference(gen: Gen, tmp_path: Path):
-    """No emulator of the chip has its second core, so two bare cores stand for it."""
+@pytest.mark.parametrize(("board", "chip"), [("rpi-pico", "rp2040"), ("rpi-pico2", "rp2350")])
+def test_two_cores_compute_the_bytes_of_the_reference(gen: Gen, tmp_path: Path, board: str, chip: str):
+    """No emulator of the chips has their second core, so two bare cores stand for them."""
     pytest.importorskip("unicorn", reason="needs the emulator unicorn (shoehorn-mcu[boards])")
     folder = tmp_path / "digits"
-    assert gen("firmware", "--board", "rpi-pico", "--cores", 2, "--out", folder).exit_code == 0
+    assert gen("firmware", "--board", board, "--cores", 2, "--out", folder).exit_code == 0
     project = Project.open(folder)
     build(project)
-    command = [sys.executable, str(Path(__file__).parent / "two_cores.py"), str(project.elf)]
+    command = [sys.executable, str(Path(__file__).parent / "two_cores.py"), str(project.elf), chip]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as machine:
         try:
             assert machine.stdout

@@ -1,7 +1,7 @@
-"""An RP2040 of two bare cores of Unicorn on one memory, with the FIFO between them and a UART behind a socket.
+"""An RP2040 or RP2350 of two bare cores of Unicorn on one memory, with their FIFO, and a UART at a socket.
 
-`python two_cores.py FIRMWARE_ELF` prints the socket's port. Core 0 begins at the firmware's vectors, as the second
-stage leaves it; core 1 does what the boot ROM does (RP2040 datasheet, 2.8.2) until it has the six words.
+`python two_cores.py FIRMWARE_ELF rp2040` prints the socket's port. Core 0 begins at the firmware's vectors, as the
+second stage leaves it; core 1 does what the boot ROM does (RP2040 datasheet, 2.8.2) until it has the six words.
 """
 
 from __future__ import annotations
@@ -11,18 +11,35 @@ import mmap
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from unicorn import UC_ARCH_ARM, UC_MODE_MCLASS, UC_MODE_THUMB, UC_PROT_ALL, Uc, UcError
-from unicorn.arm_const import UC_ARM_REG_PC, UC_ARM_REG_SP, UC_CPU_ARM_CORTEX_M0
+from unicorn.arm_const import UC_ARM_REG_PC, UC_ARM_REG_SP, UC_CPU_ARM_CORTEX_M0, UC_CPU_ARM_CORTEX_M33
 
-FLASH, RAM = (0x10000000, 0x200000), (0x20000000, 0x42000)
-VECTORS, VTOR = 0x10000100, 0xE000ED08
+FLASH, RAM = (0x10000000, 0x200000), (0x20000000, 0x82000)
+VTOR = 0xE000ED08
 FIFO_ST, FIFO_WR, FIFO_RD = 0xD0000050, 0xD0000054, 0xD0000058
-UART_DR, UART_FR = 0x40034000, 0x40034018
 WFE = b"\x20\xbf"
 TURN = 20_000  # instructions of a core before the other one runs
+
+
+@dataclass(frozen=True)
+class Chip:
+    model: int  # of Unicorn's
+    vectors: int
+    uart: int
+
+    @property
+    def uart_flags(self) -> int:
+        return self.uart + 0x18
+
+
+CHIPS = {
+    "rp2040": Chip(UC_CPU_ARM_CORTEX_M0, 0x10000100, 0x40034000),
+    "rp2350": Chip(UC_CPU_ARM_CORTEX_M33, 0x10000000, 0x40070000),
+}
 
 
 def _memory(size: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
@@ -34,9 +51,10 @@ def _memory(size: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
 class Core:
     """A core with its own registers; memories and the UART are shared."""
 
-    def __init__(self, memories: Sequence[tuple[int, int, int]], heard: bytearray, said: bytearray) -> None:
+    def __init__(self, chip: Chip, memories: Sequence[tuple[int, int, int]], heard: bytearray, said: bytearray) -> None:
+        self.chip = chip
         self.uc = Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS)
-        self.uc.ctl_set_cpu_model(UC_CPU_ARM_CORTEX_M0)
+        self.uc.ctl_set_cpu_model(chip.model)
         for origin, size, address in memories:
             self.uc.mem_map_ptr(origin, size, UC_PROT_ALL, address)
         for base, size in (
@@ -58,9 +76,9 @@ class Core:
             return 2 | bool(self.words)
         if at == FIFO_RD:
             return self.words.pop(0)
-        if at == UART_FR:
+        if at == self.chip.uart_flags:
             return 0 if self.heard else 1 << 4
-        if at == UART_DR:
+        if at == self.chip.uart:
             return self.heard.pop(0)
         ready = base == 0x40000000  # clocks, PLLs and resets
         return 0xFFFFFFFF if ready else self.registers.get(at, 0)
@@ -69,7 +87,7 @@ class Core:
         at = base + offset
         if at == FIFO_WR:
             self.other.words.append(value)
-        elif at == UART_DR:
+        elif at == self.chip.uart:
             self.said.append(value & 255)
         else:
             self.registers[at] = value
@@ -103,12 +121,13 @@ class BootRom:
             self.words = [*self.words, word] if word == expected else []
             if len(self.words) == 6:
                 _, _, _, vectors, stack, entry = self.words
-                if vectors != VECTORS:
+                if vectors != self.core.chip.vectors:
                     raise SystemExit(f"core 1 has other vectors: {vectors:#x}")
                 self.core.start(entry, stack)
 
 
 def main() -> None:
+    chip = CHIPS[sys.argv[2]]
     flash, ram = _memory(FLASH[1]), _memory(RAM[1])
     with Path(sys.argv[1]).open("rb") as file:
         for segment in ELFFile(file).iter_segments("PT_LOAD"):
@@ -116,10 +135,11 @@ def main() -> None:
             flash[0][at : at + segment["p_filesz"]] = segment.data()
     heard, said = bytearray(), bytearray()
     memories = [(*FLASH, flash[1]), (*RAM, ram[1])]
-    first, second = Core(memories, heard, said), Core(memories, heard, said)
+    first, second = Core(chip, memories, heard, said), Core(chip, memories, heard, said)
     first.other, second.other = second, first
-    stack, reset = (int.from_bytes(flash[0][0x100 + at : 0x104 + at], "little") for at in (0, 4))
-    first.registers[VTOR] = VECTORS
+    at = chip.vectors - FLASH[0]
+    stack, reset = (int.from_bytes(flash[0][at + word : at + word + 4], "little") for word in (0, 4))
+    first.registers[VTOR] = chip.vectors  # as the second stage of an RP2040 leaves it
     first.start(reset, stack)
     rom = BootRom(second)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -14,7 +14,7 @@ typedef struct {
     uint32_t options;
     uint8_t device; // 1: serial NOR
     uint8_t pads;   // 4: quad
-    uint8_t clock;  // 3: 60 MHz
+    uint8_t clock;  // 6: 100 MHz
     uint8_t custom;
     uint32_t reserved_2[2];
     uint32_t bytes[4]; // of the flash, and of three more that are not there
@@ -33,6 +33,7 @@ _Static_assert(sizeof(sh_flash_configuration) == 512, "as the manual has it");
 #define ENTRY(what, lines, operand) ((uint32_t)(what) << 10 | (uint32_t)(lines) << 8 | (operand))
 #define COMMAND 0x01u
 #define ADDRESS 0x02u
+#define MODE 0x07u
 #define READ 0x09u
 #define DUMMY 0x0Cu
 
@@ -44,11 +45,11 @@ __attribute__((section(".flash_configuration"), used)) static const sh_flash_con
     .setup = 3,
     .device = 1,
     .pads = 4,
-    .clock = 3,
+    .clock = 6,
     .bytes = {8u << 20},
-    // EBh: address and data on four lines, six clocks of waiting
+    // EBh: address, a mode that ends the command, four clocks of waiting and data on four lines
     .sequences = {ENTRY(COMMAND, 0, 0xEBu) | ENTRY(ADDRESS, 2, 24) << 16,
-                  ENTRY(DUMMY, 2, 6) | ENTRY(READ, 2, 4) << 16},
+                  ENTRY(MODE, 2, 0xFFu) | ENTRY(DUMMY, 2, 4) << 16, ENTRY(READ, 2, 4)},
     .page_bytes = 256,
     .sector_bytes = 4096,
 };

@@ -12,6 +12,7 @@
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
 #include "sh_rp2.h"
+#include "sh_usb_descriptors.h"
 
 #define DPRAM 0x50100000u
 #define IN_CONTROL(endpoint) (DPRAM + 8u * (endpoint)) // of endpoints 1 to 15
@@ -56,114 +57,15 @@
 
 #define NVIC_ISER 0xE000E100u
 
-#define PACKET 64u
+#define PACKET SH_USB_PACKET
 #define MOST 63u // bytes of a packet to the host, for which a full one would mean that more follows
 #define TRIES 250000u // for a byte to the host, of 79 clocks each
 
-#define SERIAL 2u // the endpoint
+#define SERIAL SH_USB_SERIAL
 
-#define LOW_HIGH(number) (uint8_t)((number)&255u), (uint8_t)((number) >> 8)
-
-static const uint8_t device[] = {
-    18,
-    1,
-    LOW_HIGH(0x0200),
-    0xEF,
-    2,
-    1,
-    PACKET, // functions by association
-    LOW_HIGH(0x1209),
-    LOW_HIGH(0x0001), // pid.codes' number for tests
-    LOW_HIGH(0x0100),
-    1,
-    2,
-    0,
-    1,
-};
-
-#define CONFIGURATION_BYTES 75u
-
-static const uint8_t configuration[CONFIGURATION_BYTES] = {
-    9,
-    2,
-    LOW_HIGH(CONFIGURATION_BYTES),
-    2,
-    1,
-    0,
-    0x80,
-    50, // two interfaces; 100 mA from the bus
-    8,
-    11,
-    0,
-    2,
-    2,
-    2,
-    0,
-    0, // which belong together
-    9,
-    4,
-    0,
-    0,
-    1,
-    2,
-    2,
-    0,
-    0, // control: CDC, ACM
-    5,
-    0x24,
-    0x00,
-    LOW_HIGH(0x0120), // CDC 1.2
-    5,
-    0x24,
-    0x01,
-    0,
-    1, // no calls
-    4,
-    0x24,
-    0x02,
-    2, // line coding and state
-    5,
-    0x24,
-    0x06,
-    0,
-    1, // 0 controls 1
-    7,
-    5,
-    0x81,
-    3,
-    LOW_HIGH(8),
-    255, // notices
-    9,
-    4,
-    1,
-    0,
-    2,
-    10,
-    0,
-    0,
-    0, // the bytes
-    7,
-    5,
-    0x82,
-    2,
-    LOW_HIGH(PACKET),
-    0,
-    7,
-    5,
-    0x02,
-    2,
-    LOW_HIGH(PACKET),
-    0,
-};
-
-static const uint8_t languages[] = {4, 3, LOW_HIGH(0x0409)};
-static const uint8_t vendor[] = {18, 3,   'S', 0,   'h', 0,   'o', 0,   'e',
-                                 0,  'h', 0,   'o', 0,   'r', 0,   'n', 0};
-static const uint8_t product[] = {14, 3, 'S', 0, 'e', 0, 'r', 0, 'i', 0, 'a', 0, 'l', 0};
 static const uint8_t zeros[2];
 
-static uint8_t line_coding[7] = {
-    LOW_HIGH(0xC200), 1, 0, 0, 0, 8}; // 115200 8N1, which changes nothing
+static uint8_t line_coding[7] = {SH_USB_LOW_HIGH(0xC200), 1, 0, 0, 0, 8}; // 115200 8N1: no matter
 
 // What endpoint 0 does.
 static struct {
