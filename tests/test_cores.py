@@ -446,7 +446,7 @@ def test_cores_that_wait_in_the_loader_s_spin_table_are_released(on_four: Path):
 def test_without_the_plugin_the_figure_is_said_to_be_that_of_all_cores(
     gen: Gen, on_four: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(cycles, "cannot_load", lambda _: "no plugins here")
+    monkeypatch.setattr(cycles, "cannot_load", lambda *_: "no plugins here")
     shown = gen("bench", on_four, "--emulate", "--runs", 1).stdout
     timing = json.loads(gen("bench", on_four, "--emulate", "--runs", 1, "--json").stdout)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compilers import GCC, WARNINGS, ZIG
+from compilers import GCC, HOST, WARNINGS, ZIG
 from conftest import Gen
 from elftools.elf.elffile import ELFFile
 
@@ -311,3 +311,36 @@ def test_an_image_without_the_firmware_s_functions_is_refused(tmp_path: Path):
     with pytest.raises(HostError, match="lacks one of the functions other, sh_board_ticks"):
         functions(tmp_path / "code.o", ["other", "sh_board_ticks"])
     assert functions(tmp_path / "code.o", ["other"]) == [0]
+
+
+def _for_cores(tmp_path: Path, version: int) -> subprocess.CompletedProcess[str]:
+    """The plugin for four processors in a program that offers as much of QEMU's interface as it uses to begin."""
+    source, program = tmp_path / "host.c", tmp_path / f"host{version}"
+    names = ("tb_n_insns", "tb_get_insn", "insn_data", "insn_vaddr", "mem_is_store", "register_vcpu_tb_trans_cb")
+    names = (*names, "register_vcpu_tb_exec_cb", "register_vcpu_mem_cb", "num_vcpus")
+    stubs = "".join(f"void qemu_plugin_{name}(void) {{}}\n" for name in names)
+    source.write_text(
+        f"""{stubs}
+extern int qemu_plugin_version;
+int qemu_plugin_install(unsigned long, const void *, int, char **);
+int main(void)
+{{
+    struct {{ const char *name; int min, cur; }} info = {{"arm", 0, {version}}};
+    char *arguments[] = {{"processors=4", "probe=on"}};
+    if (qemu_plugin_version != 2)
+        return 3;
+    return qemu_plugin_install(1, &info, 2, arguments);
+}}
+"""
+    )
+    parts = [str(path) for path in sorted(PLUGIN.glob("*.c"))]
+    subprocess.run([*HOST, "-w", str(source), *parts, "-o", str(program)], check=True)
+    return subprocess.run([str(program)], capture_output=True, text=True, check=False)
+
+
+def test_a_qemu_that_takes_all_processors_for_one_is_refused_and_others_are_met_by_their_version(tmp_path: Path):
+    one, other = _for_cores(tmp_path, 3), _for_cores(tmp_path, 4)
+
+    assert (one.returncode, one.stderr) == (0, "")
+    assert (other.returncode, len(other.stderr.splitlines())) == (1, 1)
+    assert "as if one had run it" in other.stderr

@@ -115,9 +115,7 @@ def test_an_image_larger_than_its_place_is_refused_in_one_line():
 
     with pytest.raises(ImageError, match=r"^the image has 70,000 bytes, and the flash 65,536; take a smaller model$"):
         direct(parts, 65_536)
-    with pytest.raises(
-        ImageError, match=r"^the image has 201,\d{3} bytes, and the partition 131,072; take a smaller"
-    ):
+    with pytest.raises(ImageError, match=r"^the image has 201,\d{3} bytes, and the partition 131,072; take a smaller"):
         application([*parts, (0x3C080000, b"x")], 0, "esp32c6", 131_072)
 
 

@@ -72,6 +72,7 @@ EMULATORS: Mapping[str, Emulator] = {
         needs="unicorn",
         ticks_are_counts=True,
     ),
+    "rp2040py": Emulator(Level.EMULATOR, Counts.CYCLES, _PIP, module=f"{_MACHINES}.pico", needs="rp2040py"),
 }
 """By the name that a manifest gives as `emulator.program`."""
 

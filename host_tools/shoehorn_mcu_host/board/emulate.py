@@ -29,6 +29,7 @@ class Machine:
 
     url: str
     process: subprocess.Popen[bytes]
+    machine: str = ""  # of QEMU
 
     def fault(self) -> str | None:
         """Why it ended, or None while it runs."""
@@ -38,6 +39,8 @@ class Machine:
         if code is None:
             return None
         said = text_of(self.process.stderr.read() if self.process.stderr else b"").strip().splitlines()
+        if any("unsupported machine type" in line for line in said):
+            return f"this QEMU has no machine {self.machine}; a later one may have it"
         return f"the emulator ended with exit code {code}" + (f": {said[-1][:_LONGEST]}" if said else "")
 
 
@@ -74,7 +77,7 @@ def _emulator(project: Project, counted: bool, arguments: Sequence[str]) -> Iter
         fd, port = listener.fileno(), listener.getsockname()[1]
         process = system.start(_command(project, counted, arguments, fd), (fd,))
     try:
-        yield Machine(f"socket://127.0.0.1:{port}", process)
+        yield Machine(f"socket://127.0.0.1:{port}", process, project.spec["emulator"]["machine"])
     finally:
         _stop(process)
 
@@ -102,7 +105,7 @@ def emulate(
 ) -> contextlib.AbstractContextManager[Machine]:
     """The built image, running until the context ends; HostError when the board has no emulator or is not built.
 
-    With `counted` its clock counts instructions; without, it runs several times faster and its clock is not usable.
+    With `counted` its clock counts; without, it may run several times faster, and its clock is not usable.
     `arguments` are further ones for QEMU.
     """
     emulator = project.spec.get("emulator")
