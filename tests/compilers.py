@@ -60,7 +60,7 @@ COMPILERS = (
     Compiler("gcc-cortex-m55", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m55", "-mfloat-abi=hard")),
     Compiler("gcc-riscv64", ("riscv64-unknown-elf-gcc", "-ffreestanding")),
     Compiler("gcc-riscv32", ("riscv64-unknown-elf-gcc", "-ffreestanding", "-march=rv32imc", "-mabi=ilp32")),
-    Compiler("gcc-avr", ("avr-gcc", "-mmcu=atmega2560")),
+    Compiler("gcc-avr", ("avr-gcc", "-mmcu=atmega2560", "-D__AVR_RODATA_IN_RAM__=0")),  # its RAM is no limit here
     Compiler("gcc-xtensa", ("xtensa-lx106-elf-gcc", "-ffreestanding")),
     Compiler("gcc-cortex-a7", ("arm-none-eabi-gcc", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4", "-mfloat-abi=hard")),
 )

@@ -33,7 +33,13 @@ def test_the_library_s_report_is_that_of_the_plan(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("name", "key"),
-    [("cortex-m4", "cortex-m4f"), ("Cortex-M0+", "cortex-m0"), ("cortex-m85", "cortex-m55"), ("host", "host")],
+    [
+        ("cortex-m4", "cortex-m4f"),
+        ("ESP32-C3", "rv32imc"),
+        ("Cortex-M0+", "cortex-m0"),
+        ("cortex-m85", "cortex-m55"),
+        ("host", "host"),
+    ],
 )
 def test_a_core_has_the_names_that_people_call_it(name: str, key: str):
     assert targets.cpu(name) == key

@@ -13,6 +13,8 @@ from pathlib import Path
 import emitted
 import pytest
 from compilers import HOST
+from shared import MODELS as MODELS_OF_OTHERS
+from shared import needs_shared
 
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.firmware.build import alone
@@ -311,3 +313,40 @@ def test_an_arduino_build_for_a_cortex_m4_links_a_sketch(digits: Path, tmp_path:
     run("arm-none-eabi-gcc", *core, *link, "-Wl,--end-group", "-o", "sketch.elf", cwd=tmp_path)
 
     assert (tmp_path / "sketch.elf").stat().st_size > 10_000
+
+
+def _built_for_uno(library: Path, folder: Path) -> Path:
+    """An Arduino build of a sketch in C for an Uno: all sources below src/, one archive, linked with avr-libc."""
+    common = ("avr-gcc", "-mmcu=atmega328p", "-Os", "-ffunction-sections", "-fdata-sections", *WARNINGS.split())
+    objects = []
+    for source in sorted((library / "src").rglob("*.c")):
+        objects.append(folder / f"{source.name}.o")
+        run(*common, "-std=gnu11", "-c", source, "-o", objects[-1], cwd=folder)
+    run("avr-ar", "rcs", "library.a", *objects, cwd=folder)
+    name = library.name
+    (folder / "sketch.c").write_text(f"#include <{name}.h>\nint main(void)\n{{\n    {name}_run();\n    return 0;\n}}\n")
+    run(*common, f"-I{library / 'src'}", "sketch.c", "-Wl,--gc-sections", "library.a", "-o", "sketch.elf", cwd=folder)
+    return folder / "sketch.elf"
+
+
+@needs_shared
+@needs("avr-gcc", "avr-size")
+def test_an_arduino_build_for_an_uno_holds_its_constants_and_its_arena_in_ram(tmp_path: Path):
+    _, files = alone(MODELS_OF_OTHERS / "tflm-hello-world-int8.tflite", Options())
+    library = emitted.put(files, tmp_path / "tflm_hello_world_int8")
+    sizes = run("avr-size", "-A", _built_for_uno(library, tmp_path), cwd=tmp_path)
+    in_ram = sum(int(size) for size in re.findall(r"^\.(?:data|bss)\s+(\d+)", sizes, re.M))
+
+    assert 481 + 28 < in_ram < 2048
+
+
+@needs("avr-gcc")
+def test_avr_refuses_constants_that_its_ram_cannot_hold_and_says_why(digits: Path, tmp_path: Path):
+    command = ["avr-gcc", "-mmcu=atmega2560", "-std=gnu11", "-fsyntax-only", digits / "src" / "digits_weights.c"]
+    said = subprocess.run(command, capture_output=True, text=True).stderr
+    mapped = subprocess.run([*command, "-D__AVR_RODATA_IN_RAM__=0"], capture_output=True, text=True).stderr
+
+    assert re.search(
+        r'#error "digits needs \d+ bytes of constants and \d+ of arena, more than the RAM of this AVR: its', said
+    )
+    assert mapped == ""

@@ -10,6 +10,7 @@ from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.readme import use
 from shoehorn_mcu.emit.kernels.kernel_files import header_name, kernel_files, kernels_h
 from shoehorn_mcu.emit.kernels.runtime_files import included, with_included
+from shoehorn_mcu.emit.model.avr import refusals
 from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import model_c
@@ -67,7 +68,7 @@ def library(unit: Unit, found: Constants) -> Bundle:
         f"src/{unit.name}.h": model_h(unit),
         f"src/{unit.name}.c": model_c(unit, found),
         f"src/{unit.name}_weights.h": weights_h(unit, found),
-        f"src/{unit.name}_weights.c": weights_c(unit, found),
+        f"src/{unit.name}_weights.c": weights_c(unit, found, refusals(unit, found)),
     }
     files = {path: text.encode() for path, text in texts.items()} | dict(kernels(unit))
     files |= runtime(files)
