@@ -110,7 +110,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _kilobytes(size_bytes: int) -> str:
-    return f"{size_bytes / 1024:g}K" if size_bytes < 1024**2 else f"{size_bytes / 1024**2:g}M"
+    return f"{size_bytes / 1024:g}K" if size_bytes < 1024**2 else f"{round(size_bytes / 1024**2, 1):g}M"
 
 
 def _hertz(hz: int) -> str:
