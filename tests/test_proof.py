@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ Json = dict[str, Any]
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, digits_project: Path) -> Json:
     """The report of a real validation, of this machine."""
-    path = tmp_path_factory.mktemp("report") / "native.json"
-    asked = ["validate", str(digits_project), "--emulate", "--count", "3", "--report", str(path)]
+    folder = tmp_path_factory.mktemp("report")
+    path, project = folder / "native.json", shutil.copytree(digits_project, folder / "digits")
+    asked = ["validate", str(project), "--emulate", "--count", "3", "--report", str(path)]
     assert CliRunner().invoke(main, asked, catch_exceptions=False).exit_code == 0
     found: Json = json.loads(path.read_text())
     return found
