@@ -286,10 +286,10 @@ class Build(_Strict):
 
 
 class Upload(_Strict):
-    """The block `upload`: the sizes that PlatformIO shows."""
+    """The block `upload`: the sizes that PlatformIO shows, without which it ends."""
 
-    maximum_ram_size: Count | None = None
-    maximum_size: Count | None = None
+    maximum_ram_size: Count
+    maximum_size: Count
 
 
 class Manifest(_Strict):
@@ -301,7 +301,7 @@ class Manifest(_Strict):
     platforms: tuple[Word, ...]
     frameworks: tuple[Word, ...] = ()
     build: Build
-    upload: Upload = Upload()
+    upload: Upload
     shoehorn: Shoehorn
 
 
