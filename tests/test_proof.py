@@ -132,6 +132,19 @@ def test_a_level_that_the_emulator_cannot_prove_is_refused(tmp_path: Path, emula
     assert said in str(caught.value) and str(caught.value).isprintable()
 
 
+def test_gen_boards_says_in_a_line_what_each_level_proves_and_by_what(gen: Gen):
+    lines = gen("boards").stdout.splitlines()
+    shown = {level: next(line for line in lines if line.startswith(f"{level} ")) for level in Level}
+    listed = json.loads(gen("boards", "--json").stdout)["levels"]
+
+    assert list(listed) == [str(level) for level in Level]
+    for level, line in shown.items():
+        assert line.split(maxsplit=1)[1].startswith(level.proves)
+        assert line.endswith(listed[level]["by"])
+    for name, row in EMULATORS.items():
+        assert ("QEMU" if row.is_qemu else "this machine" if name == "native" else name) in shown[row.proves]
+
+
 @pytest.mark.parametrize(
     ("program", "missing"), [(name, row.needs or name) for name, row in EMULATORS.items() if name != "native"]
 )

