@@ -427,6 +427,33 @@ def test_other_chips_of_the_family_are_accepted(tmp_path, mcu, hz, defines):
     assert _load(manifest, tmp_path).spec.core_hz == hz
 
 
+def test_a_manifest_of_version_0_1_0_is_refused_in_one_line_and_the_others_are_listed(gen, tmp_path, monkeypatch):
+    """Its family took neither the clock nor the UART from the manifest."""
+    old = _copy(F401)
+    then = (
+        "FPU",
+        "IRQS",
+        "CRYSTAL_MHZ",
+        "UART",
+        "UART_HZ",
+        "UART_GPIO",
+        "UART_GPIO_INDEX",
+        "UART_TX_PIN",
+        "UART_RX_PIN",
+    )
+    old["shoehorn"]["defines"] = {f"SH_BOARD_{name}": F401["shoehorn"]["defines"][f"SH_BOARD_{name}"] for name in then}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    monkeypatch.setenv("SHOEHORN_BOARDS", str(tmp_path))
+    listed, named = gen("boards"), gen("firmware", "--board", "old", "--out", tmp_path / "never-written")
+
+    (note,) = listed.stderr.splitlines()
+    assert (listed.exit_code, named.exit_code) == (0, 1)
+    assert note == f"note: {named.stderr.removeprefix('gen: ').rstrip()}"
+    assert "old.json: shoehorn.defines: family stm32f4 needs SH_BOARD_PLL_N (from 192 to 432), SH_BOARD_PLL_P " in note
+    assert note.endswith(" and 5 more too; docs/families.md lists what the family needs")
+    assert "nucleo-f401re" in listed.stdout and not (tmp_path / "never-written").exists()
+
+
 @needs_qemu
 def test_the_board_of_ten_minutes_boots_with_its_console_on_usart2(gen, tmp_path, monkeypatch):
     """The example of docs/boards.md, as it is there, in a folder of the user."""
