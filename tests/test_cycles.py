@@ -18,11 +18,13 @@ from conftest import Gen
 from elftools.elf.elffile import ELFFile
 
 import shoehorn_mcu
+from shoehorn_mcu.base.paths import BOARDS
 from shoehorn_mcu_host.base import cbuild
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.board import cycles
 from shoehorn_mcu_host.board.cycles import PLUGIN, Count, Mark
 from shoehorn_mcu_host.firmware.elf import functions
+from tests.shared import MODELS, needs_shared
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 
@@ -270,6 +272,37 @@ def test_a_board_says_instructions_and_cycles_of_the_same_inference(
     assert all(op["cycles"] > 0 for op in found["ops"])
     assert re.search(r"^op +kernel +instructions +% +cycles$", shown, re.MULTILINE)
     assert re.search(rf"^estimated: [\d,]+ cycles of {model} .*{' MHz' if ms else ''}$", shown, re.MULTILINE)
+
+
+@needs_qemu
+@pytest.mark.parametrize(
+    ("model", "apart"),
+    [
+        # Each call that saves registers is 2 cycles apart: rp2040py counts neither LR in PUSH nor PC in POP.
+        (None, 0.003),
+        pytest.param("mlperf-kws-dscnn-int8.tflite", 0.001, marks=[pytest.mark.long, needs_shared]),
+    ],
+    ids=["digits", "kws"],
+)
+def test_a_pico_takes_the_cycles_that_an_emulator_of_its_chip_counts(
+    model: str | None, apart: float, gen: Gen, tmp_path: Path
+):
+    """The same plan on rp2040py, and in QEMU on another chip with the plugin's table of a Cortex-M0+."""
+    pytest.importorskip("rp2040py")
+    other = json.loads((BOARDS / "microbit.json").read_text())
+    other["shoehorn"]["cycles"] = {"core": M0PLUS}
+    (tmp_path / "m0plus.json").write_text(json.dumps(other))
+
+    def bench(board: object, name: str) -> tuple[str, Any]:
+        folder, models = tmp_path / name, [MODELS / model] if model else []
+        assert gen("firmware", *models, "--board", board, "--sram", "9000", "--out", folder).exit_code == 0
+        found = json.loads(gen("bench", folder, "--emulate", "--runs", 1, "--json").stdout)
+        return json.loads((folder / "plan.json").read_text())["identity"], found
+
+    (plan, counted), (same, estimated) = bench("rpi-pico", "pico"), bench(tmp_path / "m0plus.json", "other")
+
+    assert plan == same and counted["unit"] == "cycles"
+    assert abs(estimated["cycles"]["median"] / counted["total"]["median"] - 1) < apart
 
 
 @needs_qemu
