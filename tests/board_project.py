@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,14 +20,24 @@ from shoehorn_mcu_host.base.errors import HostError
 HELLO = Path(__file__).parent / "c" / "hello"
 
 
+@cache
+def _machines(program: str) -> frozenset[str]:
+    """The machines of this QEMU: a later one has more."""
+    said = subprocess.run([program, "-machine", "help"], capture_output=True, text=True, check=True).stdout
+    return frozenset(line.split()[0] for line in said.splitlines()[1:] if line.strip())
+
+
 def needs_emulator(target: Board) -> None:
-    """Skips the test where the board's emulator is not installed."""
+    """Skips the test where the board's emulator is not installed, or has no such machine yet."""
     if target.spec.emulator is None:
         pytest.skip(f"{target.id}: no emulator runs it")
     try:
         require(target.spec.emulator.program)
     except HostError as missing:
         pytest.skip(f"{target.id}: {missing}")
+    program, machine = target.spec.emulator.program, target.spec.emulator.machine
+    if target.spec.emulator.row.is_qemu and machine not in _machines(program):
+        pytest.skip(f"{target.id}: this {program} has no machine {machine}")
 
 
 def _fill(text: str, values: dict[str, str]) -> str:
