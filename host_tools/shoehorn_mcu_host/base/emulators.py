@@ -34,8 +34,8 @@ class Level(StrEnum):
 
 _PROVES = {
     Level.BUILD: "it compiles and links; nothing of it ran",
-    Level.CORE: "it runs on a bare core and a stub of its chip: every byte, but no clock or pin",
-    Level.EMULATOR: "it runs in an emulator of its chip: also the memory map, the UART and the timer",
+    Level.CORE: "it runs on a bare core, its chip a stub: every byte, no clock or pin",
+    Level.EMULATOR: "it runs in an emulator of its chip: also memory map, UART and timer",
     Level.HARDWARE: "it runs on the part, by a report of somebody who has one",
 }
 
@@ -57,8 +57,9 @@ class Emulator:
     install: str  # what to do where it is missing
     what_for: str = ""  # the boards that a program on PATH emulates
     is_qemu: bool = False  # it has QEMU's command line, and a manifest names a machine
-    module: str = ""  # a module of Shoehorn runs it, in a process of its own, with the package `needs`
-    needs: str = ""
+    module: str = ""  # a module of Shoehorn runs it, in a process of its own
+    needs: str = ""  # the package that the module imports; empty: a program on PATH
+    families: frozenset[str] = frozenset()  # the families whose chips it has; empty: any that a manifest gives
     # Its clock's ticks are what it counts. Else they are of the board's timer, and QEMU's nanoseconds are instructions.
     ticks_are_counts: bool = False
 
@@ -85,7 +86,23 @@ EMULATORS: Mapping[str, Emulator] = {
         needs="unicorn",
         ticks_are_counts=True,
     ),
-    "rp2040py": Emulator(Level.EMULATOR, Counts.CYCLES, _PIP, module=f"{_MACHINES}.pico", needs="rp2040py"),
+    "rp2040py": Emulator(
+        Level.EMULATOR,
+        Counts.CYCLES,
+        _PIP,
+        module=f"{_MACHINES}.pico",
+        needs="rp2040py",
+        families=frozenset({"rp2040"}),
+    ),
+    # Its timer follows no clock of the chip closely, so times are what the board's timer says.
+    "esp-emu": Emulator(
+        Level.EMULATOR,
+        Counts.TIME,
+        "https://github.com/espressif/esp-emulator has it",
+        "an ESP32-C3 or ESP32-C6, where a manifest names it",
+        module=f"{_MACHINES}.esp",
+        families=frozenset({"esp32c3", "esp32c6"}),
+    ),
 }
 """By the name that a manifest gives as `emulator.program`."""
 
@@ -107,6 +124,6 @@ def _proving(level: Level) -> list[tuple[str, Emulator]]:
 def require(program: str) -> None:
     """HostError unless this emulator is installed: says which one is missing, and what brings it."""
     row = EMULATORS[program]
-    there = find_spec(row.needs) if row.module else program == "native" or shutil.which(program)
+    there = find_spec(row.needs) if row.needs else program == "native" or shutil.which(program)
     if not there:
         raise HostError(f"{row.needs or program} is not installed; {row.install}")

@@ -235,6 +235,14 @@ class Shoehorn(_Strict):
                 )
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _has_an_emulator_of_its_chip(self) -> Shoehorn:
+        families = self.emulator.row.families if self.emulator else frozenset()
+        if self.emulator and families and self.family not in families:
+            known = " and ".join(sorted(families))
+            raise ValueError(f"emulator: {self.emulator.program} has the chips of {known}, not of {self.family}")
+        return self
+
     @property
     def level(self) -> Level | None:
         """How far the board was proven."""

@@ -62,7 +62,8 @@ def _command(project: Project, counted: bool, arguments: Sequence[str], fd: int)
     stub = None
     if row.proves is Level.CORE:
         stub = documents.read(project.folder / "stub.json", project.folder, documents.StubDocument).model_dump()
-    job = Job(str(project.elf), fd, project.spec["cpu"], regions, stub, counted)
+    spec = project.spec
+    job = Job(str(project.elf), str(project.image), spec["family"], fd, spec["cpu"], regions, stub, counted)
     return [sys.executable, "-m", row.module, job.text()]
 
 

@@ -21,6 +21,10 @@ class Console:
         self.received = bytearray()
         self._sent = bytearray()
 
+    def wait(self, other: socket.socket) -> bool:
+        """Waits until the host or the other end has sent something, or has closed; whether the other end has."""
+        return other in select.select([self._peer, other], [], [])[0]
+
     def put(self, byte: int) -> None:
         """The firmware sends a byte, which leaves at the next `exchange`."""
         self._sent.append(byte & 0xFF)

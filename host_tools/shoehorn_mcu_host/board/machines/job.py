@@ -14,6 +14,8 @@ class Job:
     """An image to run, and the listening socket that becomes the console."""
 
     elf: str
+    image: str  # the file that is flashed
+    family: str
     socket: int  # file descriptor
     cpu: str
     memories: Sequence[Sequence[int]]  # origin, bytes, 1 where the firmware may write
