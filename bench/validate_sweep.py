@@ -105,7 +105,7 @@ def _repeating(rng: np.random.Generator) -> Callable[..., Scheduled]:
         problem = lower(graph, chosen, None, request.stream_input)
         plan = with_rows_again(problem, rng)
         assert check(problem, plan) == []
-        return Scheduled(graph, tuple(chosen), plan)
+        return Scheduled(graph, tuple(chosen), plan, problem)
 
     return schedule
 

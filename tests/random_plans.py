@@ -99,7 +99,7 @@ def _plans(graph: Graph, chosen: Sequence[Stage], rng: np.random.Generator) -> l
         problem = lower(graph, chosen, None, stream)
         plan = with_rows_again(problem, rng)
         assert check(problem, plan) == []
-        return [smallest, Scheduled(graph, tuple(chosen), plan)]
+        return [smallest, Scheduled(graph, tuple(chosen), plan, problem)]
     if kind < 0.7:
         return [smallest, _plan(graph, chosen, PlanRequest(Goal.SRAM, None, stream, most_macs=None))]
     most = max(least.plan.arena_bytes, least.plan.outcome.whole_tensor_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -272,6 +272,30 @@ def test_inputs_that_do_not_fit_are_refused_by_op_and_cause(make: Callable[[], G
         make()
 
     assert str(raised.value).startswith("op 'op' (")
+
+
+NEVER_PARTS = [
+    (ops.Reshape, {"shape": (1, 2, 3, 4)}),  # computes nothing
+    (ops.Concat, {"axis": 1, "shared": True}),  # its rows are those that it reads
+    (ops.RunningMax, {"kernel": (1, 1), "stride": (1, 1)}),  # reads rows that it wrote
+]
+
+
+@pytest.mark.parametrize("op_class, attributes", NEVER_PARTS, ids=[each.__name__ for each, _ in NEVER_PARTS])
+def test_ops_that_are_no_kernel_of_one_row_are_refused_as_parts_of_rows(
+    op_class: type[Op], attributes: Mapping[str, object]
+) -> None:
+    graph = one(op_class, (1, 2, 3, 4), **attributes)
+
+    with pytest.raises(GraphError, match="into a part of a row"):
+        samples.inserted(graph, 3, 0, 4, onto=False)
+
+
+def test_a_part_of_a_row_is_no_part_of_a_longer_row() -> None:
+    part = samples.inserted(conv((1, 4, 4, 4), (8, 3, 3, 4)), 3, 0, 4, onto=False)
+
+    with pytest.raises(GraphError, match="into a part of a row"):
+        samples.inserted(part, 3, 0, 4, onto=False)
 
 
 def test_floats_beyond_every_integer_saturate_and_no_number_gives_the_lowest() -> None:

@@ -557,7 +557,7 @@ def test_a_curve_offers_a_choice_where_times_differ_by_more_than_a_percent():
 def test_rows_computed_again_count_again():
     whole = planned(Goal.TIME).unit
     steps = whole.plan.steps
-    made = Scheduled(whole.graph, whole.stages, whole.plan)
+    made = Scheduled(whole.graph, whole.stages, whole.plan, lower(whole.graph, whole.stages, None))
     once = pareto.predicted(made)
     twice = pareto.predicted(replace(made, plan=replace(whole.plan, steps=(*steps, steps[1]))))
 

@@ -63,7 +63,8 @@ class Scope:
     # An arena in bytes that is known to be possible: for the smallest one only less is searched for, and where nothing
     # is found the plan is of any size.
     below: int | None = None
-    unchecked: bool = False  # the caller has the plan `checked` on the problem of the ops that are emitted for it
+    # The caller has the chosen plan `checked`, on the problem of the ops that are emitted for it.
+    unchecked: bool = False
 
 
 EVERYWHERE = Scope()

@@ -1,4 +1,4 @@
-"""The plan of one form of a graph: lowered to the planner's problem, planned, cut, divided, upgraded and checked."""
+"""The plan of one form of a graph: lowered to the planner's problem, planned, cut, divided and upgraded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.planner import Goal, Problem, Scope, Weighing, checked, divided, make_plan, rigid, spread
+from shoehorn_mcu.planner import Goal, Problem, Scope, Weighing, divided, make_plan, rigid, spread
 from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Plan
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
@@ -39,7 +39,7 @@ class Form:
     known: Scheduled | None = None
 
     def scheduled(self) -> Scheduled:
-        """The checked plan of the rows that the kernels compute. Raises DoesNotFit, Undivided and PlanFault."""
+        """The plan of the rows that the kernels compute, not checked yet. Raises DoesNotFit and Undivided."""
         plan = self._plan()
         graph, stages = self.cuts.chosen(plan.cascades)
         problem = replace(self._problem, blocks=()) if graph is self.cuts.graph else self.lowered(graph, stages)
@@ -62,7 +62,7 @@ class Form:
         return self.lowered(self.cuts.graph, self.cuts.stages, self.cuts)
 
     def _plan(self) -> Plan:
-        """The best plan of the problem in one arena; it is checked when it is finished."""
+        """The best plan of the problem in one arena."""
         request, problem = self.request, self._problem
         if self.left and request.capacity_bytes is not None:
             problem = replace(problem, capacity_bytes=request.capacity_bytes - self.left)
@@ -98,7 +98,7 @@ class _Chosen:
     problem: Problem
 
     def finished(self, problem: Problem, plan: Plan, arenas: Mapping[str, int | None]) -> Scheduled:
-        """The plan with cores, faster kernels within these bytes of each memory, and runs of rows, checked."""
+        """The plan with cores, faster kernels within these bytes of each memory, and runs of rows."""
         cores, memories = self.form.request.cores, self.form.memories
         flash_left = self.stages[0].machine.flash_left if self.stages else None
         shared = divided(problem, plan, cores) if cores > 1 else plan
@@ -108,7 +108,7 @@ class _Chosen:
         final = problem if same else self.form.lowered(self.graph, faster)
         final = _with_memories(final, memories) if memories else final
         long, run = joined(final, faster, larger)
-        return Scheduled(self.graph, long, checked(final, run))
+        return Scheduled(self.graph, long, run, final)
 
     def in_memories(self) -> Scheduled:
         """The plan divided among the memories: each tensor in one, or each row where that is faster."""

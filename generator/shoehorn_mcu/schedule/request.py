@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.planner import Goal, Problem
 from shoehorn_mcu.planner.memory_plan import Memory, Plan
 from shoehorn_mcu.schedule.predict import time, waits
 from shoehorn_mcu.schedule.stage import Stage
@@ -36,11 +36,12 @@ class PlanRequest:
 
 @dataclass(frozen=True, eq=False)
 class Scheduled:
-    """A plan, and the graph and the stages that it is for."""
+    """A plan, and the graph, the stages and the problem that it is for."""
 
     graph: Graph
     stages: tuple[Stage, ...]
     plan: Plan
+    problem: Problem
 
     @property
     def time(self) -> float:

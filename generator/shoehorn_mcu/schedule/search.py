@@ -1,6 +1,6 @@
 """From ops with kernels to a plan: the forms of the graph and the memories that plans are searched for.
 
-Every plan that is tried comes from `_Search._made`; form.py makes it.
+Every plan that is tried comes from `_Search._made`; form.py makes it. The one that is chosen is checked.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from shoehorn_mcu.planner import DoesNotFit, Goal, lowest_peak
+from shoehorn_mcu.planner import DoesNotFit, Goal, checked, lowest_peak
 from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Status
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.form import Form, uncut
@@ -29,6 +29,12 @@ def schedule(cuts: Cuts, request: PlanRequest, say: Say = lambda _: None) -> Sch
     against the graph as it is emitted. Of several memories as many are used as make the plan faster or possible at all.
     Raises DoesNotFit where no plan is within the capacity, PlanFault where the check rejects the plan.
     """
+    made = _searched(cuts, request, say)
+    checked(made.problem, made.plan)
+    return made
+
+
+def _searched(cuts: Cuts, request: PlanRequest, say: Say) -> Scheduled:
     if not request.memories:
         return _Search(cuts, request, (), say).best()
     best: Scheduled | None = None
