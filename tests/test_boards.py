@@ -91,9 +91,10 @@ def test_the_platform_compiles_for_every_core():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"stack_byte": 1}, "stack_byte: Extra inputs"),
+        ({"stack_byte": 1}, "stack_byte: this version knows no such key; leave it out"),
         ({"cpu": "cortex-m99"}, "unknown cpu 'cortex-m99'; known: "),
         ({"stack_bytes": "many"}, "stack_bytes: "),
+        ({"arena_max_bytes": 1}, "shoehorn.arena_max_bytes: this version knows no such key; leave it out"),
         ({"verified": ["perhaps"]}, "verified"),
         ({"cycles": {"core": "cortex-m55"}}, "cycles.core: Input should be 'cortex-m0', "),
         ({"cycles": {"core": "cortex-m0", "code_lines": 0}}, "cycles.code_lines: "),
@@ -129,6 +130,10 @@ def test_a_manifest_that_is_not_json_is_refused(tmp_path):
     path.write_text("{")
 
     with pytest.raises(BoardError, match="not JSON"):
+        load_board(path)
+
+    path.write_text("[]")
+    with pytest.raises(BoardError, match=r"mine\.json: this is no object of JSON$"):
         load_board(path)
 
 

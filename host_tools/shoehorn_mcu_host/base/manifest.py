@@ -313,9 +313,20 @@ class Manifest(_Strict):
     shoehorn: Shoehorn
 
 
+# What pydantic says of these kinds of faults is about its classes.
+_WORDS = {
+    "extra_forbidden": "this version knows no such key; leave it out",
+    "missing": "this key is needed",
+    "model_type": "this is no object of JSON",
+}
+
+
 def faults(error: pydantic.ValidationError) -> str:
     """The first faults of a document in one line, each with its key."""
-    told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in error.errors()]
+    told = [
+        (".".join(map(str, each["loc"])), _WORDS.get(each["type"], each["msg"].removeprefix("Value error, ")))
+        for each in error.errors()
+    ]
     return first_of([printable(f"{key}: {message}" if key else message) for key, message in told])
 
 
