@@ -132,7 +132,13 @@ def test_bytes_come_back_in_order(console, board_id):
     assert "".join(talk.ask(c, c) for c in text) == text
 
 
-@pytest.mark.parametrize("board_id", _parameters(CHIPS))
+@pytest.mark.parametrize(
+    "board_id",
+    [  # tests/test_cycles.py compares the cycles of an inference on rp2040py in less time
+        *_parameters(name for name in CHIPS if name not in BY_PACKAGE),
+        *(pytest.param(name, marks=pytest.mark.long) for name in CHIPS if name in BY_PACKAGE),
+    ],
+)
 def test_the_clock_counts_what_the_emulator_counts(console, board_id):
     """A loop of two instructions, which take three cycles on a Cortex-M0+."""
     talk = console(board_id)
