@@ -315,6 +315,19 @@ def test_unsound_buffers_are_refused(buffers: list[tuple[str, int, int, int]], s
         allocate([Buffer(*row) for row in buffers])
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"alignment": 0}, "an alignment of 0 bytes is none; 1 or more"),
+        ({"capacity": -1}, "a capacity of -1 bytes is none; 0 or more"),
+        ({"ceiling": (Buffer("c", 0, 3, 1), Buffer("d", 2, 4, 1))}, "ceilings 'c' and 'd' are there at one time"),
+    ],
+)
+def test_unsound_spaces_are_refused(fields: dict[str, Any], said: str):
+    with pytest.raises(ShoehornError, match=said):
+        Problem((Buffer("a", 0, 1, 1),), **fields)
+
+
 def test_loads_beyond_32_bits_are_placed_where_the_sizes_share_a_divisor():
     buffers = [Buffer(str(i), i % 3, i % 3 + 2, 2**30 + 2**20 * i) for i in range(12)]
     result = allocate(buffers)

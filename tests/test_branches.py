@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import oracle
 import pytest
@@ -202,3 +205,51 @@ def test_loops_that_inputs_decide_that_never_end_and_that_do_not_fit_are_refused
     lost.others = lost.others[:1]
     with pytest.raises(ImportFault, match="names subgraph 2, which is missing"):
         import_tflite(lost.bytes(), "looping")
+
+
+def _short(model: ModelSpec) -> None:
+    model.ops[0].inputs = model.ops[0].inputs[:-1]
+
+
+def _unknown(model: ModelSpec) -> None:
+    model.ops[0].inputs = (*model.ops[0].inputs[:-1], 99)
+
+
+def _beyond(model: ModelSpec) -> None:
+    model.others[1].outputs = (*model.others[1].outputs[:-1], 99)
+
+
+def _unwritten(model: ModelSpec) -> None:
+    model.others[1].ops[-1].inputs = (99, *model.others[1].ops[-1].inputs[1:])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_short, "op 0 WHILE has 3 inputs and 4 outputs"),
+        (_unknown, "op 0 WHILE lacks an operand"),
+        (_beyond, "subgraph 2 names tensor 99, which is missing"),
+        (_unwritten, "subgraph 2 names tensor 99, which is missing"),
+    ],
+)
+def test_tensors_that_a_loop_lacks_are_named(change: Callable[[ModelSpec], None], said: str) -> None:
+    model = looping(3)
+    assert import_tflite(model.bytes(), "looping").ops
+    change(model)
+
+    with pytest.raises(ImportFault, match=said):
+        import_tflite(model.bytes(), "looping")
+
+
+def test_branches_in_branches_without_an_end_are_refused() -> None:
+    """The branch is the subgraph that it is in."""
+    model = branching(True)
+    inner = model.others[0]
+    model.others[0] = replace(
+        inner,
+        tensors=[*inner.tensors, TensorSpec("c", (), "BOOL", data=b"\1")],
+        ops=[replace(model.ops[0], inputs=(len(inner.tensors), *inner.inputs), outputs=inner.outputs)],
+    )
+
+    with pytest.raises(ImportFault, match=r"its IF and WHILE are in one another more than \d+ deep"):
+        import_tflite(model.bytes(), "branching")

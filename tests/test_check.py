@@ -8,7 +8,7 @@ import pytest
 from row_problems import same
 
 from shoehorn_mcu.planner import OpSpec, Problem, Read, TensorSpec, check
-from shoehorn_mcu.planner.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
+from shoehorn_mcu.planner.memory_plan import DELIVERY, Outcome, Placement, Plan, Scratch, Status, Step
 
 ROWS = 4
 _OUTCOME = Outcome(Status.FEASIBLE, 0, 0, 0.0)
@@ -108,6 +108,29 @@ def test_a_step_may_name_the_first_edition():
     named = tuple(replace(step, editions=(("a", 0),)) for step in plan.steps)
 
     assert check(change(), replace(plan, steps=named)) == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (replace(plan_of(b=64), arena_bytes=168), "the arena needs 168 bytes, 160 are available"),
+        (
+            replace(plan_of(b=64), placements=(*plan_of(b=64).placements[:-1], Placement("y", 0, ROWS, 8, (0, 8)))),
+            "'y': 2 row addresses for 4 rows",
+        ),
+        (plan_of(b=64, scratch=(Scratch("change", 96, 8), Scratch("change", 104, 8))), "an op has two scratch"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_reported(plan: Plan, said: str):
+    problem = replace(change(scratch_bytes=8 if plan.scratch else 0), capacity_bytes=160)
+
+    assert any(said in fault for fault in check(problem, plan))
+
+
+def test_rows_that_arrive_do_so_on_one_core():
+    steps = (Step(DELIVERY, (0, ROWS), (), 2), *plan_of(b=64).steps)
+
+    assert any("on one core" in fault for fault in check(change(), replace(plan_of(b=64), steps=steps)))
 
 
 def test_of_many_faults_the_first_20_are_reported():

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -23,15 +28,17 @@ OPTIONS = {
 }
 
 
-def detector(boxes: int, columns: int, seed: int = 0, **options: float) -> bytes:
-    """The op on encoded boxes and scores (1, boxes, columns), with random anchors."""
+def detector(
+    boxes: int, columns: int, seed: int = 0, encoded: Mapping[str, Any] = MappingProxyType({}), **options: float
+) -> bytes:
+    """The op on encoded boxes, whose tensor gets other fields, and scores (1, boxes, columns), with random anchors."""
     rng = np.random.default_rng(seed)
     anchors = np.hstack([rng.uniform(0.2, 0.8, (boxes, 2)), rng.uniform(0.1, 0.4, (boxes, 2))]).astype(np.float32)
     said = {key: value for key, value in (OPTIONS | options).items() if value is not None}
     count = int(said["max_detections"]) * (1 if said.get("use_regular_nms") else int(said["max_classes_per_detection"]))
     shapes = ((1, count, 4), (1, count), (1, count), (1,))
     tensors = [
-        TensorSpec("encoded", (1, boxes, 4), "FLOAT32"),
+        replace(TensorSpec("encoded", (1, boxes, 4), "FLOAT32"), **encoded),
         TensorSpec("given", (1, boxes, columns), "FLOAT32"),
         TensorSpec("anchors", (boxes, 4), "FLOAT32", data=anchors.tobytes()),
         *(TensorSpec(name, shape, "FLOAT32") for name, shape in zip(NAMES, shapes, strict=True)),
@@ -101,3 +108,18 @@ def test_what_no_detector_has_is_refused() -> None:
         import_tflite(detector(5, 4, max_classes_per_detection=7), "detector")
     with pytest.raises(ImportFault, match="cannot be read"):
         import_tflite(detector(5, 4, num_classes=None), "detector")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        ({"shape": (40, 4)}, {}, r"it reads float32\[40x4\] and float32\[1x40x4\]"),
+        ({"dtype": "INT32"}, {}, r"it reads int32\[1x40x4\] and float32\[1x40x4\], float32 is needed"),
+        ({"shape": (1, 30, 4)}, {}, r"its boxes float32\[1x30x4\], scores float32\[1x40x4\] and anchors differ"),
+        ({}, {"y_scale": 0.0}, "it has a scale of 0"),
+        ({}, {"use_regular_nms": True, "detections_per_class": 0}, "it takes 0 boxes of a class"),
+    ],
+)
+def test_operands_that_do_not_fit_are_named(change: dict[str, Any], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ImportFault, match=said):
+        import_tflite(detector(40, 4, encoded=change, **options), "detector")

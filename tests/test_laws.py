@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from samples import graph_of, int8, sample
+from samples import graph_of, int8, lstm_16, sample
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, State, Tensor, TensorType, dump, verify
+from shoehorn_mcu.ir import DType, Graph, GraphError, Node, Op, Quant, State, Tensor, TensorType, dump, verify
 from shoehorn_mcu.passes import run
 
 ONE, TWO = Quant((1.0,), (0,)), Quant((2.0,), (0,))
@@ -146,3 +147,166 @@ def test_a_state_of_several_types_is_refused() -> None:
     graph = changed(stateful(), "zero", quant=TWO)
 
     assert "all must be one type" in refusal(graph)
+
+
+def _unfit(kind: type[Op], *, fields: Mapping[str, object], **shapes: tuple[int, ...]) -> Graph:
+    """A sample of the op with other fields, and with tensors of these shapes."""
+    graph = sample(kind, np.random.default_rng(3))
+    graph = replace(graph, ops=(*graph.ops[:-1], replace(graph.ops[-1], **fields)))
+    for name, shape in shapes.items():
+        held = graph.tensors[name]
+        data = None if held.data is None else np.zeros(shape, held.data.dtype)
+        graph = changed(graph, name, shape=shape, data=data)
+    return graph
+
+
+_INT8 = "int8 int8 : less bool 0 1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "shapes", "words"),
+    [
+        (ops.Conv2d, {}, {"x2": (2,)}, "bias has shape (2,), (3,) is needed"),
+        (ops.TransposeConv2d, {}, {"x1": (5, 1, 1, 3)}, "weights int8[5x1x1x3] do not fit the 2 channels of x"),
+        (ops.TransposeConv2d, {}, {"x2": (4,)}, "bias has shape (4,), (5,) is needed"),
+        (ops.TransposeConv2d, {"output_shape": (2, 3, 2, 5)}, {}, "output shape (2, 3, 2, 5) does not fit x"),
+        (ops.Dense, {}, {"x1": (1, 63)}, "weights int8[1x63] do not fit the last dimension of x int8[3x64]"),
+        (ops.Dense, {}, {"x2": (2,)}, "bias has shape (2,), (1,) is needed"),
+        (ops.Pad, {"value": 128}, {}, "its value 128 is outside -128..127"),
+        (ops.Concat, {"axis": 4}, {}, "has no axis 4 to join 1 inputs along"),
+        (ops.Slice, {"begin": (0, 1)}, {}, "begin, size and step do not have the 4 dimensions of x int8[2x2x2x2]"),
+        (ops.PickChannels, {"picked": (0, 2)}, {}, "picks channels (0, 2) ... of x float32[2x2x2x2]"),
+        (ops.Mean, {"axes": (), "keep_dims": True}, {"y": (2, 2, 2, 2)}, "it has no axes"),
+        (ops.Softmax, {}, {"x0": ()}, "its input is a scalar"),
+        (ops.Map, {}, {"x1": (3,)}, "shapes (2, 2, 2, 2), (3,) do not broadcast"),
+        (ops.Reduce, {}, {"x0": (2,)}, "x is uint8[2], two dimensions at least are needed"),
+        (
+            ops.Reduce,
+            {"formula": _INT8},
+            {},
+            "its formula 'int8 int8 : less bool 0 1' does not combine two elements of",
+        ),
+        (ops.Reduce, {"initial": 0, "formula": _INT8}, {}, "does not combine a result with an element"),
+        (ops.Reduce, {"initial": 256}, {}, "it begins with 256, which uint8 does not have"),
+        (ops.TopIndices, {"count": 3}, {}, "takes 3 of 2 elements"),
+        (ops.TopIndices, {"formula": "uint8 uint8 : add uint8 0 1"}, {}, "does not compare two elements of one type"),
+        (ops.MatMul, {}, {"x0": (2, 7, 2, 1)}, "(..., 1, K) and (..., K, N) are needed"),
+        (
+            ops.MatMul,
+            {},
+            {"x1": (3, 1, 1, 2)},
+            "the leading dimensions of float32[2x7x1x1] and float32[3x1x1x2] do not",
+        ),
+        (ops.MatMul, {"formula": "float32 float32 : add float32 0 1"}, {}, "does not add a product of two elements"),
+        (ops.Gather, {}, {"x1": (2, 3, 5, 1)}, "indices int64[2x3x5x1] do not fit "),
+        (ops.Scatter, {}, {"x2": (2, 2, 4, 2)}, "updates int32[2x2x4x2] do not fit x int32[2x2x2x2] and indices"),
+        (ops.Scatter, {"formula": "int32 int32 : less bool 0 1"}, {}, "does not combine two elements of one type"),
+        (ops.InsertSlice, {"count": 5}, {}, "its op gives (1, 1, 1, 6), not 5 elements along dimension 3 of 4"),
+        (ops.InsertSlice, {"first": 6}, {}, "6 elements from 6 leave a dimension of 11"),
+        (
+            ops.FirstPartial,
+            {},
+            {"x1": (9, 1, 1, 2)},
+            "weights int8[9x1x1x2] do not fit the 3 channels of x int8[1x1x2x3]",
+        ),
+        (ops.FirstPartial, {}, {"x2": (8,)}, "start has shape (8,), (9,) is needed"),
+        (ops.NextPartial, {}, {"x1": (1, 1, 2, 8)}, "adds to int32[1x1x2x8], int32 of shape (1, 1, 2, 9) is needed"),
+        (
+            ops.Rescale,
+            {},
+            {"x1": (3,), "x2": (3,)},
+            "multipliers and shifts need one value, or one per channel, of int32",
+        ),
+        (ops.Rescale, {"window": 4}, {}, "x int32[2x6x2x2] has no windows of 4 rows"),
+        (ops.SumPool, {"kernel": (2, 2)}, {}, "windows of (2, 2) by (2, 2) do not lie side by side in x int8[1x1x2x3]"),
+        (ops.SumDense, {}, {"x1": (8, 5)}, "weights int8[8x5] and start int32[8] do not fit x int8[1x1x2x3]"),
+        (ops.Average, {"count": 0}, {}, "it divides by 0"),
+        (ops.Lstm, {}, {"x0": (5, 2)}, "x is int8[5x2], (steps, batch, inputs) are needed"),
+        (ops.Lstm, {}, {"x1": (1, 1, 11)}, "its initial state is int8[1x1x11], (1, 1, 12) is needed"),
+        (
+            ops.Lstm,
+            {},
+            {"x3": (4, 3, 2)},
+            "weights int8[4x3x2], int8[4x3x2] and bias int32[4x3] do not fit x int8[5x1x2]",
+        ),
+        (ops.Lstm, {"cell_power": 1}, {}, "its cell state has the scale 2^1, 2^-20 to 1 is supported"),
+        (
+            ops.Recurrence,
+            {},
+            {"x2": (1, 2, 3)},
+            "weights float32[1x2x3], bias float32[1x2] and factors float32[2x2] do not",
+        ),
+        (ops.Recurrence, {"late": 2}, {}, "2 of its 1 gates read a part of 1"),
+        (
+            ops.Recurrence,
+            {"formula": "float32 : neg float32 0"},
+            {},
+            "its formula has 1 operands, which do not fit its gates",
+        ),
+        (ops.ResizeNearest, {"align_corners": True}, {}, "both align_corners and half_pixel_centers"),
+        (ops.ResizeNearest, {"size": (0, 4)}, {}, "cannot resize to (0, 4)"),
+        (ops.FilterBank, {}, {"x0": (33, 1)}, "; each has one dimension"),
+        (ops.FilterBank, {}, {"x2": (2,)}, "1 weights, 2 unweights and bands [2, 2, 2] do not belong together"),
+        (ops.Suppress, {}, {"x1": (5, 4)}, "scores float32[5x1x4] and boxes float32[5x4] do not belong together"),
+        (ops.Suppress, {"count": 0}, {}, "it takes 0 boxes"),
+        (ops.Suppress, {"overlap": 1.5}, {}, "its overlap is 1.5; above 0 and at most 1 is needed"),
+        (ops.Slide, {}, {"x1": (1, 4)}, "a window float32[1x4] does not take float32[1x4]"),
+        (ops.SvdfState, {}, {"x2": (1, 2)}, "weights int8[1x2] and memory int16[3x2] do not fit x int8[3x1]"),
+        (ops.SvdfSum, {}, {"x2": (7,)}, "do not fit the memory"),
+        (ops.Table, {"values": (1,) * 255}, {}, "its table has 255 values, 256 from -128 to 127 are needed"),
+        (ops.LeakyRelu, {"alpha": -1.0}, {}, "alpha is -1.0, below 0"),
+    ],
+)
+def test_an_op_says_what_does_not_fit_it(
+    kind: type[Op], fields: Mapping[str, object], shapes: Mapping[str, tuple[int, ...]], words: str
+) -> None:
+    said = refusal(_unfit(kind, fields=fields, **shapes))
+
+    assert said.startswith("sample: op 'op' (") and words in said
+
+
+def _without_output(graph: Graph) -> Graph:
+    return replace(graph, outputs=("x0x",), tensors={**graph.tensors, "x0x": Tensor("x0x", graph.tensors["y"].type)})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda g: changed(g, "x2", data=np.zeros(3, np.int32)), "constant 'x2' holds (3,), its type says int32[2]"),
+        (lambda g: changed(g, "y", shape=(1 << 16, 1 << 16)), "at most 2^31 - 1 are possible"),
+        (lambda g: changed(g, "y", shape=(1, 2, 2, 3)), "gives shape (1, 2, 2, 2), but 'y' has (1, 2, 2, 3)"),
+        (lambda g: replace(g, ops=g.ops * 2), "another op has this name"),
+        (lambda g: replace(g, ops=(*g.ops, replace(g.ops[0], name="more"))), "writes 'y', which is written already"),
+        (_without_output, "outputs that nothing writes: x0x"),
+        (lambda g: replace(g, states=(State("x0", "y", "x2"),)), "state 'x0': is an input or another state as well"),
+    ],
+)
+def test_a_graph_that_contradicts_itself_is_refused(change: Callable[[Graph], Graph], words: str) -> None:
+    assert words in refusal(change(conv()))
+
+
+def _largest(kind: type[Op], make: Callable[[np.random.Generator], Graph] | None = None, **values: object) -> Node:
+    """The op of a sample with these values in its constants, or with constants of these types."""
+    graph = make(np.random.default_rng(3)) if make else sample(kind, np.random.default_rng(3))
+    for name, value in values.items():
+        held = graph.tensors[name]
+        if isinstance(value, Quant):
+            graph = changed(graph, name, quant=value)
+        else:
+            assert held.data is not None
+            graph = changed(graph, name, data=np.full_like(held.data, value))
+    return graph.node(graph.ops[-1])
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (_largest(ops.Lstm, x4=(1 << 31) - 1), "the accumulator of a gate can reach"),
+        (_largest(ops.Lstm, x2=Quant((1e12,) * 4, (0,) * 4, 0)), "overflow"),
+        (_largest(ops.Lstm, lstm_16, x4=1 << 50), "above 48 bits"),
+        (_largest(ops.Lstm, lstm_16, x2=Quant((1e12,) * 4, (0,) * 4, 0)), "rescaling by 2^"),
+        (_largest(ops.SumDense, x2=(1 << 31) - 1), "a sum can reach 21"),
+    ],
+)
+def test_sums_that_can_overflow_are_found(node: Node, words: str) -> None:
+    assert words in (node.op.overflow(node) or "")

@@ -335,6 +335,55 @@ def test_an_op_on_vectors_computes_what_onnx_runtime_does(
     check(saved(model(node, x=(3, 12), constants=constants), tmp_path))
 
 
+def through(dtype: int, *nodes: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """Nodes from `q`, x in whole numbers of this type, to `r`, which is given out in float32."""
+    rounded = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Cast", ["a"], ["q"], to=dtype)]
+    return [*rounded, *nodes, helper.make_node("Cast", ["r"], ["y"], to=TensorProto.FLOAT)]
+
+
+_GRID = {"g": RNG.uniform(-1.2, 1.2, (1, 3, 5, 2)).astype(np.float32)}
+_INFINITE = np.array([-np.inf, 0.5, 0.5, -np.inf], np.float32)
+_UINT8, _ONES = TensorProto.UINT8, np.ones((2, 3, 2, 2), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("x", "nodes", "constants"),
+    [
+        ((1, 3, 4, 5, 6), one("GlobalAveragePool"), {}),
+        ((1, 3, 5), one("GlobalAveragePool"), {}),
+        ((1, 2, 5, 4), one("GridSample", inputs=("x", "g"), mode="bicubic"), _GRID),
+        ((1, 2, 1, 4), one("GridSample", inputs=("x", "g"), padding_mode="reflection", align_corners=1), _GRID),
+        ((2, 4), one("Max", inputs=("x", "c")), {"c": _INFINITE}),
+        ((2, 4), one("ReduceLogSumExp", inputs=("x", "a"), noop_with_empty_axes=1), {"a": np.zeros(0, np.int64)}),
+        ((1, 6, 2, 2), one("Mul", inputs=("x", "c")), {"c": reals(1, 1, 6, 1, 1)}),
+        ((3, 4), [helper.make_node("EyeLike", ["x"], ["e"], k=1), *one("Add", inputs=("x", "e"))], {}),
+        ((1, 3, 4, 4), through(_UINT8, helper.make_node("ConvInteger", ["q", "w"], ["r"])), {"w": _ONES}),
+        (
+            (1, 6, 5, 4),
+            one("ConvTranspose", inputs=("x", "w"), auto_pad="VALID", strides=[2, 2], output_padding=[1, 1]),
+            {"w": reals(6, 4, 3, 3)},
+        ),
+    ],
+    ids=lambda value: value[-1].op_type if isinstance(value, list) else "",
+)
+def test_an_op_of_another_shape_computes_what_onnx_runtime_does(
+    x: Sequence[int], nodes: list[onnx.NodeProto], constants: dict[str, Array], tmp_path: Path
+) -> None:
+    check(saved(model(nodes, x, constants), tmp_path))
+
+
+def test_zero_points_of_the_rows_of_a_matrix_are_taken_off(tmp_path: Path) -> None:
+    """By the definition: ONNX Runtime has one zero point for all rows alone."""
+    w, zeros = np.array([[1, 2, 3], [4, 5, 6]], np.uint8), np.array([1, 2, 3], np.uint8)
+    product = helper.make_node("MatMulInteger", ["q", "w", "z"], ["r"])
+    graph = load(saved(model(through(_UINT8, product), (3, 2), {"w": w, "z": zeros}), tmp_path))
+    x = 5 * reals(3, 2)
+
+    wanted = (np.abs(x).astype(np.uint8).astype(np.int32) - zeros.astype(np.int32)[:, None]) @ w.astype(np.int32)
+
+    np.testing.assert_array_equal(computed(graph, [x])[0], wanted)
+
+
 def test_normalisation_and_activation_are_folded_into_the_convolution(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], group=3),

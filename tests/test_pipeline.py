@@ -13,8 +13,10 @@ from conftest import Gen
 from runtime import load_portable, load_reference
 from test_signal import FRONT, recordings
 from tflite_micro.python.tflite_micro import runtime
+from tflite_writer import int8, single
 
-from shoehorn_mcu import importers, passes
+import shoehorn_mcu
+from shoehorn_mcu import PlanOptions, importers, passes
 from shoehorn_mcu.firmware.pipelines import DEFAULT, Pipeline, PipelineError, Strides, pipeline
 from shoehorn_mcu.ir import Array, DType, Graph, Quant, State, Tensor, TensorType, verify
 from shoehorn_mcu.machine.targets import Machine
@@ -165,6 +167,12 @@ BAD = {
     ),
     "two inputs": (two_inputs(), FOUR, {}, "has 2 inputs and 1 output; as the front end of a pipeline"),
     "two outputs": (two_outputs(), FOUR, {}, "has 1 input and 2 outputs; as the front end of a pipeline"),
+    "samples that are no vector": (
+        vectors("front", [(3, 3), (1, 2)]),
+        FOUR,
+        {},
+        "its input .* is no vector of samples",
+    ),
     "a stride beyond the slice": (FOUR, vectors("wake", [(1, 8), (1, 2)]), {"samples": 10}, "has 9 samples"),
     "more slices than the model sees": (FOUR, vectors("wake", [(1, 8), (1, 2)]), {"slices": 3}, "takes 2 slices"),
 }
@@ -208,6 +216,16 @@ USAGE = {
     "no --pipeline": (["front.tflite", "wake.tflite"], "is a second model, which --pipeline is for"),
     "strides of one model": (["front.tflite", "--stride", "160"], "--stride and --slices belong to --pipeline"),
 }
+
+
+def test_native_ends_of_a_pipeline_are_refused(tmp_path: Path) -> None:
+    for name, seed in (("front", 1), ("wake", 2)):
+        layer = single("FULLY_CONNECTED", [int8("x", (1, 8)), int8("w", (8, 8), seed)], [int8("y", (1, 8))])
+        (tmp_path / f"{name}.tflite").write_bytes(layer.bytes())
+    options = PlanOptions(board="native", behind=tmp_path / "wake.tflite", io="native")
+
+    with pytest.raises(PipelineError, match="--io native: a pipeline's input is in no file; leave the option out"):
+        shoehorn_mcu.plan(tmp_path / "front.tflite", options)
 
 
 @pytest.mark.parametrize("name", USAGE)

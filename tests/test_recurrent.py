@@ -14,7 +14,7 @@ from tflite_micro.python.tflite_micro import runtime
 
 import shoehorn_mcu
 from shoehorn_mcu import importers, passes
-from shoehorn_mcu.importers import UnsupportedModel
+from shoehorn_mcu.importers import ImportFault, UnsupportedModel
 from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.machine.targets import Machine
@@ -198,6 +198,35 @@ def test_other_types_beside_int16_are_refused(tensor: int, changes: dict[str, An
 
     with pytest.raises(UnsupportedModel, match=why):
         import_tflite(spec.bytes(), "model")
+
+
+@pytest.mark.parametrize(
+    ("tensor", "changes", "why"),
+    [
+        (0, {"shape": (6, 4)}, r"its input is int8\[6x4\], three dimensions are needed"),
+        (1, {"shape": (4, 5)}, r"its weights 'w0' are int8\[4x5\], not \(5, 4\)"),
+        (1, {"data": None}, "its weights 'w0' are computed, they must be constant"),
+        (13, {"shape": (7,)}, r"its states int8\[7\] and int16\[3x5\] do not fit a batch of 3"),
+        (14, {"dtype": "INT8"}, "its cell state 'c' is int8.*, a quantised int16 is needed"),
+        (15, {"scales": (0.5,)}, "its output and its hidden state have different scales"),
+    ],
+)
+def test_operands_of_an_lstm_that_do_not_fit_are_named(tensor: int, changes: dict[str, Any], why: str) -> None:
+    model = lstm(np.random.default_rng(0), 3, 2, 4, 5)
+    model.tensors[tensor] = replace(model.tensors[tensor], **changes)
+    if "data" in changes:
+        model.inputs = (0, tensor)
+
+    with pytest.raises(ImportFault, match=why):
+        import_tflite(model.bytes(), "lstm")
+
+
+def test_another_activation_of_an_lstm_is_refused() -> None:
+    model = lstm(np.random.default_rng(0), 3, 2, 4, 5)
+    model.ops[0].options["FusedActivationFunction"] = 1
+
+    with pytest.raises(UnsupportedModel, match="its activation is RELU, TANH is supported"):
+        import_tflite(model.bytes(), "lstm")
 
 
 def test_a_cell_state_with_a_scale_that_is_no_power_of_two_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,9 @@ def test_reasons_are_grouped_without_their_names_and_the_most_frequent_comes_fir
         {"reason": "its result is not quantised", "ops": ["g"]},
     ]
     assert slow_parts(Imported(_EMPTY, {}, 0, (), 9), _EMPTY, ()) == []
+    more = [InFloat(f"t{i}", "Conv", f"reason {i}") for i in range(9)]
+    (said,) = slow_parts(Imported(_EMPTY, {}, 0, tuple(more), 9), _EMPTY, ())
+    assert re.search(r"; \d for other reasons, which report.json has", str(said["sentence"]))
 
 
 _ZERO = np.int8(3)

@@ -23,13 +23,14 @@ import shoehorn_mcu
 from shoehorn_mcu import PlanOptions
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.emit.folder.memory_map import memory_map
 from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine import targets
-from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, spread
+from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, make_plan, spread
 from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Plan
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.cuts import Cuts
@@ -75,6 +76,27 @@ def test_plans_of_random_graphs_are_right_in_several_memories(seed: int, monkeyp
             assert found.total_bytes >= found.outcome.bound_bytes
             assert found.outcome.least_waits <= waits(plain, found)
     assert divided > 0
+
+
+def test_the_working_memory_of_kernels_is_placed_in_several_memories():
+    """As of kernels that a tuning names, which need it in any plan."""
+    made, problem = digits(Goal.TIME)
+    needing = tuple(replace(op, scratch_bytes=64 + 32 * i) if i % 3 == 0 else op for i, op in enumerate(problem.ops))
+    problem = replace(problem, ops=needing, blocks=())
+    plan = make_plan(problem, Goal.TIME)
+    places = set()
+    for shares in ((0.8, 0.6), (0.5, 0.4, 0.4), (0.0, 1.3)):
+        some = memories(plan.arena_bytes, *shares)
+        found = spread(problem, plan, some)
+        assert found is not None
+
+        assert check(in_memories(problem, some), found) == []
+        assert [(s.op, s.bytes) for s in found.scratch] == [(s.op, s.bytes) for s in plan.scratch]
+        assert found.outcome.least_waits <= waits(problem, found)
+        places |= {s.memory for s in found.scratch}
+        lines = memory_map(Unit("digits", made.graph, made.stages, found))
+        assert sum(line.endswith("working memory") for line in lines) == len(found.scratch)
+    assert len(found.scratch) > 3 and len(places) > 1
 
 
 def waits(problem: Problem, plan: Plan) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,15 @@ import pytest
 from click.testing import CliRunner
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from runtime import load_reference
+from samples import graph_of, int8
+from test_states import ring
 
 import shoehorn_mcu
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.cli.group import main
 from shoehorn_mcu.importers.onnx.importer import import_model
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Graph, Quant
+from shoehorn_mcu.ops import Relu
 from shoehorn_mcu.passes.ends.state_ends import StateError, with_states, without_states
 from tests.shared import MODELS, needs_shared
 
@@ -86,6 +90,21 @@ def test_what_cannot_be_a_state_is_said_in_one_line(pairs: dict[str, str], messa
 
     assert message in str(fault.value)
     assert "\n" not in str(fault.value)
+
+
+def test_a_model_of_states_alone_is_refused() -> None:
+    graph = graph_of(Relu, [int8((1, 4), Quant((0.5,), (0,)))], int8((), Quant((0.5,), (0,))))
+
+    with pytest.raises(StateError, match="all inputs are states; leave one of them out of --state"):
+        with_states(graph, {}, {"x0": "y"})
+
+
+def test_a_state_that_is_given_out_is_not_left_out() -> None:
+    graph = ring()
+    (state,) = graph.states
+
+    with pytest.raises(StateError, match=f"output '{state.read}' is a state; leave --stateless out"):
+        without_states(replace(graph, outputs=(state.read,)))
 
 
 def test_an_option_given_twice_or_without_an_output_is_wrong_usage(tmp_path: Path) -> None:

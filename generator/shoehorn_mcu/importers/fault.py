@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.base.errors import ShoehornError, first_line
 from shoehorn_mcu.importers.source import EMPTY, Source
 
 CONTRADICTION = "if the model runs elsewhere, please report it with the file"
@@ -36,6 +36,15 @@ class ImportFault(ShoehornError):
         Its operands do not fit it. The exporter wrote it so, and would again: only a damaged file is cured by that.
         """
         return type(self)(f"{place}: {_AGAIN.sub('; ' + CONTRADICTION, str(self))}")
+
+
+UNFIT = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What converters raise where an op is not as its format says: they take ranks and numbers of operands for granted."""
+
+
+def unfit(error: Exception) -> ImportFault:
+    """The refusal of such an op, which no exporter writes."""
+    return ImportFault(f"its operands or attributes do not fit it ({first_line(error)}); export it again")
 
 
 class Unsupported(ImportFault):

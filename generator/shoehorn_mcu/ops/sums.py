@@ -181,8 +181,7 @@ class SumDense(_Sums, Weighted):
         _, weights, start = node.inputs
         if node.output.type.dtype is DType.FLOAT32:
             return None
-        if weights.data is None or start.data is None:
-            return "its weights are not constant"
+        assert weights.data is not None and start.data is not None
         reach = np.abs(start.data.astype(np.int64)) + _LARGEST * np.abs(weights.data.astype(np.int64)).sum(axis=1)
         return None if reach.max() <= LIMIT else f"a sum can reach {reach.max()}, above int32"
 

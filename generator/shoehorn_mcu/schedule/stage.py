@@ -92,11 +92,6 @@ class Stage:
         return self.kernel.scratch_bytes(self.call)
 
     @cached_property
-    def work(self) -> Mapping[str, float]:
-        """Features of one call, for the cost model."""
-        return self.kernel.work(self.call)
-
-    @cached_property
     def params(self) -> Values:
         """Members of the kernel's struct."""
         return self.kernel.params(self.call)

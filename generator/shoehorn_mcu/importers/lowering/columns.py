@@ -319,6 +319,8 @@ def _part(site: Site, x: Value, like: Sequence[int], axis: int) -> Value:
 def _gather_elements(site: Site) -> Value:
     x, indices = site.value(0), site.value(1)
     axis = axis_of(site.attribute("axis", 0), x.rank)
+    if x.rank != indices.rank:
+        raise ImportFault(f"its indices {indices.shape} do not fit its input {x.shape}; export it again")
     return gathered(site, _part(site, x, indices.shape, axis), indices, axis)
 
 

@@ -28,7 +28,7 @@ def grid_sample(site: Site) -> Value:
     n, *sizes, c = x.type.shape
     if mode not in _MODES or padding not in ("zeros", "border", "reflection") or x.type.dtype is not DType.FLOAT32:
         raise Unsupported(f"it is of mode '{mode}' and padding '{padding}', its input {x.type.dtype.value}")
-    if grid.rank != value.rank or grid.shape[0] != n or grid.shape[-1] != len(sizes):
+    if not sizes or grid.rank != value.rank or grid.shape[0] != n or grid.shape[-1] != len(sizes):
         raise ImportFault(f"its grid {grid.shape} does not fit its input {value.shape}; export it again")
     points = shaped(site, site.plain(grid), (n, prod(grid.shape[1:-1]), len(sizes)))
     whole = [range(size) for size in points.type.shape]
@@ -37,15 +37,13 @@ def grid_sample(site: Site) -> Value:
         part = as_plain(sliced(site, points, [*whole[:2], range(len(sizes) - 1 - d, len(sizes) - d)]))
         places.append(mapped(site, _place(size, aligned), part))
     pixels, count = shaped(site, x, (n, prod(sizes), c)), _MODES[mode]
-    total: Value | None = None
+    sums: list[Value] = []
     for near in product(range(count), repeat=len(sizes)):
         index = mapped(site, _index(near, sizes, count, padding, aligned), *places)
         taken = as_plain(site.emit(Gather, pixels, index.tensor))
         one = mapped(site, _weighted(near, sizes, count, padding), taken, *places)
-        total = one if total is None else mapped(site, lambda a, b: a + b, total, one)
-    if total is None:
-        raise ImportFault("it has no dimensions to sample; export it again")
-    return Value(shaped(site, total.tensor, (n, *grid.shape[1:-1], c)), channels_last(value.rank))
+        sums.append(mapped(site, lambda a, b: a + b, sums[-1], one) if sums else one)
+    return Value(shaped(site, sums[-1].tensor, (n, *grid.shape[1:-1], c)), channels_last(value.rank))
 
 
 def _place(size: int, aligned: bool) -> Callable[[Term], Term]:

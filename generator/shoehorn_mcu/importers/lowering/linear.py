@@ -136,11 +136,7 @@ def bias_of(site: Site, place: int, outputs: int) -> Array:
 
 def gemm(site: Site) -> Value:
     """Gemm with a constant matrix: alpha and beta are folded into the constants."""
-    if site.attribute("transA", 0):
-        raise Unsupported("its first operand is transposed")
     matrix = site.real(1, "matrix")
-    if matrix.ndim != 2:
-        raise Unsupported(f"its matrix has {matrix.ndim} dimensions, 2 are needed")
     weights = matrix if site.attribute("transB", 0) else matrix.T
     outputs = len(weights)
     bias = np.zeros(outputs, np.float32)
@@ -156,10 +152,7 @@ def gemm(site: Site) -> Value:
 
 def matmul(site: Site) -> Value:
     """MatMul with a constant matrix."""
-    matrix = site.real(1, "matrix")
-    if matrix.ndim != 2:
-        raise Unsupported(f"its matrix has {matrix.ndim} dimensions, 2 are supported")
-    return as_plain(dense(site, site.plain(site.value(0)), matrix.T))
+    return as_plain(dense(site, site.plain(site.value(0)), site.real(1, "matrix").T))
 
 
 def dense(site: Site, x: Tensor, weights: Array, bias: Array | None = None) -> Tensor:

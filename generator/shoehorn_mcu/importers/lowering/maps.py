@@ -160,7 +160,8 @@ def element_type(code: int) -> DType:
         name = onnx.helper.tensor_dtype_to_np_dtype(code).name
         dtype = DType("float32" if name == "float64" else name)
     except (KeyError, ValueError, TypeError):
-        raise Unsupported(f"no kernel computes with {onnx.TensorProto.DataType.Name(code).lower()}") from None
+        names = {number: name for name, number in onnx.TensorProto.DataType.items()}
+        raise Unsupported(f"no kernel computes with {names.get(code, '').lower() or f'type {code} of ONNX'}") from None
     return DType.FLOAT32 if dtype is DType.FLOAT16 else dtype
 
 

@@ -301,5 +301,5 @@ def _lengths(site: Site, x: Tensor) -> tuple[int, ...] | None:
     steps, batch, _ = x.type.shape
     lengths = site.integers(4, "sequence_lens")
     if len(lengths) != batch or not all(0 < n <= steps for n in lengths):
-        raise ImportFault(f"{len(lengths)} lengths of {batch} sequences of {steps} steps; export it again")
+        raise ImportFault(f"its lengths {lengths} do not fit {batch} sequences of {steps} steps; export it again")
     return None if set(lengths) == {steps} else lengths

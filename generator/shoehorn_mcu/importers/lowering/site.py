@@ -98,8 +98,6 @@ class Site:
     def attribute(self, name: str, default: T) -> T:
         """The attribute, of the default's type."""
         value: Any = self.node.attributes.get(name, default)
-        if isinstance(default, float) and isinstance(value, int):
-            value = float(value)
         if not isinstance(value, type(default)):
             raise ImportFault(f"its attribute '{name}' is {value!r}; export it again")
         found: T = value

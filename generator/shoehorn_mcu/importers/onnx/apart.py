@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoehorn_mcu.importers import plain
 from shoehorn_mcu.importers.declared import Declared
-from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault
 from shoehorn_mcu.importers.lowering.node import RawNode
 from shoehorn_mcu.importers.onnx import file
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
@@ -85,6 +85,10 @@ def _asked(name: str, asked: object, data: bytes | bytearray) -> tuple[Any, byte
     except sandbox.Ended as ended:
         cure = f"export it again, with opset {file.OPSET} or newer if it is older"
         raise ImportFault(f"the process that reads it with the package onnx {ended}; {cure}") from None
+    except sandbox.Failed as failed:
+        raise ImportFault(
+            f"an op of it has operands or attributes that do not fit ({failed}); {CONTRADICTION}"
+        ) from failed
     if "fault" in told:
         raise ImportFault(told["fault"])
     return told, made

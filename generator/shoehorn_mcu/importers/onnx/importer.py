@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoehorn_mcu.importers.declared import Declarations
-from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.fault import (
+    UNFIT,
+    ImportFault,
+    NeedsConstant,
+    Refusal,
+    Unsupported,
+    UnsupportedModel,
+    unfit,
+)
 from shoehorn_mcu.importers.lowering.node import RawNode
 from shoehorn_mcu.importers.lowering.ops import CONVERTERS
 from shoehorn_mcu.importers.lowering.site import NHWC, Site, Value, as_plain, renamed
@@ -200,6 +208,8 @@ class _Import(Quantising):
             missing |= written
         except ImportFault as fault:
             raise fault.of_op(f"op {raw.index} {raw.title} writing {writes}") from fault
+        except UNFIT as error:
+            raise unfit(error).of_op(f"op {raw.index} {raw.title} writing {writes}") from error
 
     def _compare(self, raw: RawNode) -> None:
         """Compares what is computed with what the file declares."""

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shoehorn_mcu.importers.declared import Declarations
-from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Refusal, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.fault import (
+    CONTRADICTION,
+    UNFIT,
+    ImportFault,
+    Refusal,
+    Unsupported,
+    UnsupportedModel,
+    unfit,
+)
 from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite import recurrent
 from shoehorn_mcu.importers.tflite.branches import without_branches
@@ -173,10 +181,11 @@ class _Import:
                 self._shaped(raw, part)
             if self._folded(raw, part):
                 return
-        except ImportFault as fault:
+        except (ImportFault, *UNFIT) as error:
+            fault = error if isinstance(error, ImportFault) else unfit(error)
             follows = bool(self.unsure & set(raw.inputs)) and str(fault) != ""
             if not isinstance(fault, Unsupported) and not follows:
-                raise fault.of_op(f"op {index} {code} writing {writes}") from fault
+                raise fault.of_op(f"op {index} {code} writing {writes}") from error
             if not follows:
                 self.refused.append(Refusal(f"op {index}", code, writes, str(fault)))
             self._doubt(raw)

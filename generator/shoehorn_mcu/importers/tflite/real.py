@@ -62,8 +62,6 @@ def reduction(code: str) -> Convert:
     def convert(site: Site, there: onnx.Site) -> Made:
         keep = int(site.options.keep_dims)
         axes = np.unique([axis_of(a, there.value(0).rank) for a in site.integers(1, "axes")]).astype(np.int64)
-        if not axes.size:
-            return there.value(0)
         there = with_constants(there, {"axes": axes})
         return through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep})
 

@@ -61,9 +61,6 @@ class Work(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self._counts)
 
-    def __repr__(self) -> str:
-        return f"Work({self._counts})"
-
     def __add__(self, other: Mapping[str, float]) -> Work:
         mine, more = self._counts, other._counts if isinstance(other, Work) else other
         return Work(**{name: mine.get(name, 0.0) + more.get(name, 0.0) for name in (*mine, *more)})
