@@ -271,6 +271,9 @@ def _with(*path: str | int, value: object) -> Callable[[Json], None]:
     return change
 
 
+_CCM: Json = {"name": "sram", "kind": "ram", "origin": "0x10000000", "bytes": 4096}
+
+
 def _define(name: str, value: object) -> Callable[[Json], None]:
     return _with("shoehorn", "defines", f"SH_BOARD_{name}", value=value)
 
@@ -307,6 +310,11 @@ def _define(name: str, value: object) -> Callable[[Json], None]:
             _define("FLASH_WAITS", None),
             "defines: family stm32f4 needs SH_BOARD_FLASH_WAITS (from 0 to 7) too; docs/families.md lists",
         ),
+        (
+            _with("shoehorn", "memory", value=[*F401["shoehorn"]["memory"], _CCM]),
+            "memory: 'sram' means the first ram; give the further memory a name of its own",
+        ),
+        (_with("shoehorn", "pyocd_target", value=None), "flash_tool pyocd needs pyocd_target"),
         (_define("UART_BAUD", 9600), "defines: family stm32f4 does not know SH_BOARD_UART_BAUD; leave them out"),
         (
             _define("UART_TX_PIN", 16),

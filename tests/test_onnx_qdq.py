@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu import passes
-from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.importers import Imported, ImportFault
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType, Graph, Op
 from shoehorn_mcu.ops import Conv2d, Dense, Dequantize, MatMul, Quantize, Requantize, Reshape, Table, Transpose
@@ -362,3 +362,177 @@ def test_a_dequantised_constant_may_be_an_output() -> None:
     found, wanted = computed(import_model(made, "small"), {"x": x}, ["y", "w"]), onnx_runtime(made, {"x": x})
 
     np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def _weighted(core: onnx.NodeProto, axis: int | None = None) -> list[onnx.NodeProto]:
+    return [
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], **({} if axis is None else {"axis": axis})),
+        core,
+    ]
+
+
+def _held(*shape: int, scales: int = 0, step: float = 0.1) -> dict[str, Array]:
+    """Weights of ones, with one scale, or with so many."""
+    return {
+        "w": np.ones(shape, np.int8),
+        "ws": np.full(scales, step, np.float32) if scales else np.float32(step),
+        "wz": np.zeros(scales, np.int8) if scales else np.int8(0),
+    }
+
+
+_FAR = {"b": np.full(3, 1e9, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("case", "linear"),
+    [
+        (
+            Case(
+                _weighted(node("MatMul", "a", "wr"), 0),
+                _held(4, 3, scales=4),
+                (2, 4),
+                "its matrix has a scale per input",
+            ),
+            True,
+        ),
+        (
+            Case(
+                _weighted(node("Conv", "a", "wr"), 1),
+                _held(3, 2, 1, 1, scales=2),
+                (1, 2, 4, 4),
+                "its weights have a scale per input channel",
+            ),
+            True,
+        ),
+        *(
+            (
+                Case(
+                    _weighted(node(code, "a", "wr", "b")),
+                    {**_held(*shape, step=1e-7), **_FAR},
+                    x,
+                    "its bias does not fit into int32 at the scale of its products",
+                ),
+                True,
+            )
+            for code, shape, x in (("Conv", (3, 2, 1, 1), (1, 2, 4, 4)), ("Gemm", (4, 3), (2, 4)))
+        ),
+        (
+            Case(
+                _weighted(node("ConvTranspose", "a", "wr", output_shape=[9, 9])),
+                _held(2, 3, 2, 2),
+                (1, 2, 4, 4),
+                "it adds rows or columns before its first",
+            ),
+            True,
+        ),
+        (
+            Case(
+                [node("ReduceMean", "a", "ax", keepdims=1)],
+                {"ax": np.array([1])},
+                (1, 2, 3, 4, 5),
+                "it is over axes (1,) of 5 dimensions",
+                18,
+            ),
+            False,
+        ),
+        (
+            Case(
+                [node("Concat", "a", "c", axis=0)],
+                {"c": np.ones((1, 4), np.float32)},
+                (2, 4),
+                "it reads a constant of real numbers",
+            ),
+            False,
+        ),
+    ],
+    ids=lambda value: value.nodes[-1].op_type if isinstance(value, Case) else "",
+)
+def test_what_no_kernel_computes_with_integers_says_why(case: Case, linear: bool) -> None:
+    found = import_model(case.model(np.int8(3)), "small")
+
+    reasons = found.in_float if linear else found.others_in_float
+    assert [each.reason for each in reasons] == [case.in_float]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(
+            [helper.make_node("DequantizeLinear", ["k", "s", "z"], ["kr"]), node("Sub", "kr", "a")],
+            {"k": np.int8(5)},
+            (2, 4),
+        ),
+        Case(
+            [
+                helper.make_node("Pad", ["q", "pads", "k"], ["wide"]),
+                node("DequantizeLinear", "wide", "s", "z"),
+            ],
+            {"pads": np.array([0, 1, 0, 1]), "k": np.int8(7)},
+            (2, 4),
+        ),
+        Case([node("DequantizeLinear", "q", "half", "z")], {"half": np.float32(0.02)}, (2, 4)),
+    ],
+    ids=lambda case: case.nodes[-1].op_type,
+)
+@pytest.mark.parametrize("zero", [np.int8(3), np.int8(-7)])
+def test_constants_and_conversions_of_other_forms_are_within_a_step_of_onnx_runtime(case: Case, zero: Array) -> None:
+    imported(case.model(zero))
+
+
+def test_a_scale_per_block_of_computed_values_is_a_formula() -> None:
+    sizes = {"block_size": 2, "axis": 1}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **sizes),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **sizes),
+    ]
+    scales = np.array([[0.03, 0.05], [0.02, 0.04]], np.float32)
+
+    imported(built(nodes, {"s": scales, "z": np.zeros((2, 2), np.int8)}, (2, 4), 21))
+
+
+def _alone(*nodes: onnx.NodeProto, **constants: Array) -> onnx.ModelProto:
+    return built(nodes, {"s": SCALE, "z": np.int8(3), **constants}, (2, 4), 21)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (_alone(node("DequantizeLinear", "x", "s", to="y")), "its input is float32, an integer type is needed"),
+        (
+            _alone(
+                node("QuantizeLinear", "x", "s", to="q", output_dtype=17), node("DequantizeLinear", "q", "s", to="y")
+            ),
+            "no kernel computes with float8e4m3fn",
+        ),
+        (
+            _alone(node("QuantizeLinear", "x", "t", "z", to="y"), t=np.float32(-1)),
+            "its scales are not positive numbers, one for each zero point",
+        ),
+        (
+            _alone(
+                node("QuantizeLinear", "x", "s", "z", to="q"),
+                node("DequantizeLinear", "q", "s", "u", to="y"),
+                u=np.uint8(3),
+            ),
+            "its zero point is uint8, its values are int8",
+        ),
+        (
+            _alone(*_weighted(node("Conv", "x", "wr", to="y")), **_held(3, 2, 1)),
+            "its weights have shape (3, 2, 1), its input (2, 4)",
+        ),
+        (
+            _alone(
+                node("DequantizeLinear", "c", "t", "u", to="d", axis=0),
+                node("Add", "x", "d", to="y"),
+                c=np.ones(2, np.int8),
+                t=np.ones(3, np.float32),
+                u=np.zeros(3, np.int8),
+            ),
+            "it has 3 scales for 2 elements",
+        ),
+    ],
+)
+def test_conversions_that_contradict_themselves_are_refused(made: onnx.ModelProto, said: str) -> None:
+    with pytest.raises(ImportFault) as fault:
+        import_model(made, "m")
+    assert said in str(fault.value) and "\n" not in str(fault.value)

@@ -330,6 +330,8 @@ def test_models_that_do_not_fit_need_as_many_bytes_as_the_largest():
         with pytest.raises(DoesNotFit) as refused:
             firmware_of_several(models, NATIVE)
         needs.append((refused.value.needed_bytes, refused.value.available_bytes))
+        names = [line.split()[0] for line in refused.value.lines if " on native: needs " in line]
+        assert names == [model.graph.name for model, _ in models]
 
     assert needs[0] < needs[1] == needs[2] == needs[3]
 

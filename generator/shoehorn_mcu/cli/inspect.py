@@ -76,9 +76,9 @@ def _print_kinds(found: Inspection) -> None:
     out.print()
     print_table(_KINDS[:columns], [_kind_cells(kind)[:columns] for kind in found.kinds], right=(1, 2, 3, 4), fold=0)
     for kind in refused:
-        reasons = list(kind.reasons[:_MOST_REASONS]) or ["no kernel for it"]
-        if len(kind.reasons) > _MOST_REASONS:
-            reasons.append(f"{len(kind.reasons) - _MOST_REASONS} other reasons (-v)")
+        reasons = list(kind.reasons if is_verbose() else kind.reasons[:_MOST_REASONS]) or ["no kernel for it"]
+        if (more := len(kind.reasons) - len(reasons)) > 0:
+            reasons.append(f"{more} other reasons (-v)")
         instead = f"; in its place: {kind.replacement}" if kind.replacement else ""
         out.print(f"  {kind.op}: {'; '.join(reasons)}{instead}", soft_wrap=True)
 

@@ -26,8 +26,6 @@ class Read(click.ParamType):  # type: ignore[type-arg]  # its argument is new in
         self._read = read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
         try:
             return self._read(value)
         except ValueError as error:

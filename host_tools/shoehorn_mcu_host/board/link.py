@@ -226,11 +226,6 @@ class Link:
         finally:
             self._deadline = float("inf")
 
-    def run(self, inputs: Sequence[bytes], mode: Mode) -> Inference:
-        """An inference on what the inputs hold already, which must be these bytes; outputs stay on the board."""
-        ticks = self._request_run(inputs, mode)
-        return Inference(ticks, (), () if mode is Mode.PLAIN else self._trace())
-
     def stack(self) -> tuple[int, int]:
         """Bytes of stack used since boot, and size of the stack."""
         used, size = struct.unpack("<II", self._in_step(lambda: self._request(Kind.STACK, b"", 8)))
