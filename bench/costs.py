@@ -73,6 +73,7 @@ BOARDS = (  # one per core; the first is that of DEFAULT_CPU
     "microbit",
     "rpi-zero",
     "stm32vldiscovery",
+    "virt-rv32",
 )
 FITTED = (
     "digits",  # shipped; the only model with two plans that fits the smallest boards

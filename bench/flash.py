@@ -40,7 +40,7 @@ from shoehorn_mcu_host.firmware.build import run_pio
 from shoehorn_mcu_host.folder.project import Project
 from tests.shared import MODELS
 
-BOARDS = ("microbit", "netduinoplus2")  # a core each: without and with Thumb-2
+BOARDS = ("microbit", "netduinoplus2", "virt-rv32")  # a core each: without and with Thumb-2, RISC-V
 NAMES = (
     "mlperf-kws-dscnn-int8",
     "mlperf-vww96-int8",

@@ -93,13 +93,17 @@ def columns(rng: Rng) -> Iterator[Graph]:
 
 
 def products(rng: Rng) -> Iterator[Graph]:
-    """Products of matrices."""
+    """Products of matrices, of floats and of integers, whose loops would not be seen beside floats in software."""
     del rng
-    for write in (lambda t, a, b: t + a * b, lambda t, a, b: t + abs(a - b)):
-        text = formula(write, _REAL, _REAL, _REAL).text
+    for total, each, write in (
+        (_REAL, _REAL, lambda t, a, b: t + a * b),
+        (_REAL, _REAL, lambda t, a, b: t + abs(a - b)),
+        (_WHOLE, DType.UINT8, lambda t, a, b: t + a.cast(_WHOLE) * b.cast(_WHOLE)),
+    ):
+        text = formula(write, total, each, each).text
         for rows, inputs, outputs in ((2, 16, 12), (1, 40, 7), (3, 5, 33), (4, 64, 4), (2, 3, 3)):
-            operands = [TensorType((rows, 1, inputs), _REAL), TensorType((inputs, outputs), _REAL)]
-            yield graph_of(ops.MatMul, operands, _REAL, formula=text)
+            operands = [TensorType((rows, 1, inputs), each), TensorType((inputs, outputs), each)]
+            yield graph_of(ops.MatMul, operands, total, formula=text)
 
 
 def indexed(rng: Rng) -> Iterator[Graph]:

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+from functools import cache
 from pathlib import Path
 
+import pytest
+
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
-from shoehorn_mcu.emit.folder.project import places
+from shoehorn_mcu.emit.folder.project import places, stub
 from shoehorn_mcu.machine.families import family_files
 from shoehorn_mcu.machine.targets import Board, board
+from shoehorn_mcu_host.base.emulators import require
+from shoehorn_mcu_host.base.errors import HostError
 
 HELLO = Path(__file__).parent / "c" / "hello"
+
+
+@cache
+def _machines(program: str) -> frozenset[str]:
+    """The machines of this QEMU: a later one has more."""
+    said = subprocess.run([program, "-machine", "help"], capture_output=True, text=True, check=True).stdout
+    return frozenset(line.split()[0] for line in said.splitlines()[1:] if line.strip())
+
+
+def needs_emulator(target: Board) -> None:
+    """Skips the test where the board's emulator is not installed, or has no such machine yet."""
+    if target.spec.emulator is None:
+        pytest.skip(f"{target.id}: no emulator runs it")
+    try:
+        require(target.spec.emulator.program)
+    except HostError as missing:
+        pytest.skip(f"{target.id}: {missing}")
+    program, machine = target.spec.emulator.program, target.spec.emulator.machine
+    if target.spec.emulator.row.is_qemu and machine not in _machines(program):
+        pytest.skip(f"{target.id}: this {program} has no machine {machine}")
 
 
 def _fill(text: str, values: dict[str, str]) -> str:
@@ -47,6 +73,8 @@ def write_hello(folder: Path, board_id: str) -> Path:
             _fill(text, values) if name.endswith(".in") else text
         )
     (folder / "platformio.ini").write_text(_fill((FIRMWARE_TEMPLATES / "platformio.ini.in").read_text(), values))
+    for name, data in stub(target).items():
+        (folder / name).write_bytes(data)
     (folder / "plan.json").write_text("{}")
     (folder / "report.json").write_text(json.dumps({"model": {"name": "hello"}, "board": {"id": board_id}}))
     return folder

@@ -51,6 +51,7 @@ COMPILERS = (
     Compiler("zig-cortex-m55", (*_ZIG, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
     Compiler("zig-cortex-a53", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
     Compiler("zig-cortex-a7", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
+    Compiler("zig-riscv32", (*_ZIG, "--target=riscv32-none-elf", "-march=rv32imc")),
     Compiler("gcc-host", ("gcc",)),
     Compiler("gcc-cortex-m0", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0")),
     Compiler(
@@ -59,7 +60,7 @@ COMPILERS = (
     Compiler("gcc-cortex-m55", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m55", "-mfloat-abi=hard")),
     Compiler("gcc-riscv64", ("riscv64-unknown-elf-gcc", "-ffreestanding")),
     Compiler("gcc-riscv32", ("riscv64-unknown-elf-gcc", "-ffreestanding", "-march=rv32imc", "-mabi=ilp32")),
-    Compiler("gcc-avr", ("avr-gcc", "-mmcu=atmega2560")),
+    Compiler("gcc-avr", ("avr-gcc", "-mmcu=atmega2560", "-D__AVR_RODATA_IN_RAM__=0")),  # its RAM is no limit here
     Compiler("gcc-xtensa", ("xtensa-lx106-elf-gcc", "-ffreestanding")),
     Compiler("gcc-cortex-a7", ("arm-none-eabi-gcc", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4", "-mfloat-abi=hard")),
 )

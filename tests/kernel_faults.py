@@ -37,7 +37,7 @@ _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
-        *("lstm_cell", "taps", "quant_64", "nibbles", "held"),
+        *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
         *("helium_sums", "neon_sums", "neon", "steps32"),
     )
@@ -170,6 +170,23 @@ _NEON = (
     *_NEON_ROUNDING,
 )
 _NEON_ROW = (*_NEON, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
+
+_BLOCKED_ROUNDING = (  # in sh_blocked.h
+    ("rounding", "+ (sum >> 31)", ""),
+    ("rounding", "(int32_t)((uint32_t)product >> 31)", "0"),
+)
+_BLOCKED = (
+    ("tail", "if (left > 1)", "if (left > 2)"),  # the second of two outputs
+    ("tail", "if (left > 2)", "if (left > 3)"),
+    ("tail", "if (left > 3)", "if (left > 4)"),
+    ("tail", "if (left > 3)", "if (left > 0)"),  # outputs beyond the last
+    ("tail", "end += rest * SH_FOUR;", ""),  # the inputs one by one
+    ("tail", "sh_run_one(of);", ""),  # the last pixels
+    ("tail", "sh_run_two(of);", "sh_run_one(of);"),
+    ("tail", "sh_run_three(of);", "sh_run_two(of);"),
+    *_BLOCKED_ROUNDING,
+)
+_BLOCKED_ROW = (*_BLOCKED, ("tail", "left > 0; left -= SH_PIXELS, x", "left > 1; left -= SH_PIXELS, x"))
 
 _F32_CONV = (
     ("tail", "if (o < end) {", "if (o + 1 < end) {"),
@@ -444,6 +461,26 @@ OWN = {
     **dict.fromkeys(("lstm_s16_c", "lstm_s16_short"), _LSTM_16),
     "linear_s16_c": _OF_TAPS_16,
     "linear_s16_short": _OF_TAPS_16,
+    "dense_s8_riscv": _BLOCKED_ROW,
+    "conv2d_s8_riscv_1x1": _BLOCKED_ROW,
+    "conv2d_s8_riscv": (
+        *_BLOCKED,
+        ("tail", "left > 0; left -= SH_PIXELS, column", "left > 1; left -= SH_PIXELS, column"),  # the last pixel
+        *(fault for fault in _WINDOWS if "NULL" not in fault[1]),  # a read at null stops the board
+        ("tail", "for (; count > 0; count--)", "for (; count > 1; count--)"),  # the last bytes of a copy
+        ("padding", "!of.copied && is_inside(op, column, last)", "!of.copied"),
+        ("tail", "line + step * channels;", "line;"),  # the second of three runs
+        ("tail", "line + 2 * step * channels;", "line + step * channels;"),
+    ),
+    "depthwise_conv2d_s8_riscv": (
+        ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
+        ("tail", "beyond / stride + 1", "beyond / stride + 2"),
+        ("tail", "c < last ? c : last", "c"),  # the last channels
+        ("tail", "(channels + EIGHT - 1) / EIGHT", "channels / EIGHT"),
+        ("padding", "whole && left >= 0", "left >= 0"),
+        *_TAPS,
+        *_BLOCKED_ROUNDING,
+    ),
     "conv2d_s8_simd32_1x1": _SIMD32,
     "depthwise_conv2d_s8_mve": (
         ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import serial
-from board_project import write_hello
+from board_project import needs_emulator, write_hello
+from elftools.elf.elffile import ELFFile
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu.machine.targets import Board, boards
+from shoehorn_mcu.machine.targets import boards
+from shoehorn_mcu_host.base.emulators import Level
 from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.bench import unit_of
 from shoehorn_mcu_host.board.emulate import emulate
 from shoehorn_mcu_host.board.link import Link, Mode
 from shoehorn_mcu_host.board.ports import Port
@@ -25,14 +32,25 @@ from shoehorn_mcu_host.firmware.flash import flash
 from shoehorn_mcu_host.folder.project import Project
 
 BOARDS = {b.id: b for b in boards()}
+
+
+def _parameters(names: Iterable[str]) -> list[object]:
+    """The boards, of which the first of each family, core and emulator is quick to try; the others are alike."""
+    seen, found = set(), list[object]()
+    for name in names:
+        spec = BOARDS[name].spec
+        kind = (spec.family, spec.cpu, spec.emulator.program if spec.emulator else "")
+        found.append(pytest.param(name, marks=[pytest.mark.long] if kind in seen else []))
+        seen.add(kind)
+    return found
+
+
 BARE = [name for name in BOARDS if name != "native"]
+# Boards whose emulator is a Python package; the bare core's count costs a call of Python for each block that runs.
+BY_PACKAGE = [name for name in BARE if (emulator := BOARDS[name].spec.emulator) and emulator.row.module]
+CHIPS = [name for name in BARE if (emulator := BOARDS[name].spec.emulator) is None or emulator.row.proves != Level.CORE]
 INSTRUCTIONS = 40_000_000
-
-
-def needs_emulator(board: Board) -> None:
-    emulator = board.spec.emulator
-    if emulator is None or (emulator.program != "native" and shutil.which(emulator.program) is None):
-        pytest.skip(f"{board.id}: {emulator.program if emulator else 'its emulator'} is not installed")
+EACH = _parameters(BOARDS)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +111,7 @@ def report(text: str) -> dict[str, int]:
     return {name: int(value) for name, _, value in (line.partition("=") for line in text.split() if "=" in line)}
 
 
-@pytest.mark.parametrize("board_id", BOARDS)
+@pytest.mark.parametrize("board_id", EACH)
 def test_start_up_keeps_its_promises(console, board_id):
     said = report(console(board_id).until("m-ready"))
 
@@ -105,7 +123,7 @@ def test_start_up_keeps_its_promises(console, board_id):
     assert said["painted"] == 1
 
 
-@pytest.mark.parametrize("board_id", BOARDS)
+@pytest.mark.parametrize("board_id", EACH)
 def test_bytes_come_back_in_order(console, board_id):
     talk = console(board_id)
     talk.until("m-ready\r\n")
@@ -114,16 +132,25 @@ def test_bytes_come_back_in_order(console, board_id):
     assert "".join(talk.ask(c, c) for c in text) == text
 
 
-@pytest.mark.parametrize("board_id", BARE)
-def test_the_clock_counts_instructions(console, board_id):
+@pytest.mark.parametrize(
+    "board_id",
+    [  # tests/test_cycles.py compares the cycles of an inference on rp2040py in less time
+        *_parameters(name for name in CHIPS if name not in BY_PACKAGE),
+        *(pytest.param(name, marks=pytest.mark.long) for name in CHIPS if name in BY_PACKAGE),
+    ],
+)
+def test_the_clock_counts_what_the_emulator_counts(console, board_id):
+    """A loop of two instructions, which take three cycles on a Cortex-M0+."""
     talk = console(board_id)
     talk.until("m-ready\r\n")
-    hz = BOARDS[board_id].spec.tick_hz
+    spec = BOARDS[board_id].spec
+    assert spec.emulator
+    unit = unit_of(spec.emulator.model_dump(), spec.model_dump())
 
-    instructions = talk.number("c") * 1e9 / hz
+    counted = unit.convert(talk.number("c"), spec.tick_hz)
 
-    tick = 1e9 / hz
-    assert abs(instructions - INSTRUCTIONS) <= 2 * tick + 500
+    right = INSTRUCTIONS if unit.name == "instructions" else INSTRUCTIONS * 3 // 2
+    assert abs(counted - right) <= 2e9 / spec.tick_hz + 500
 
 
 def test_the_clock_never_goes_back(console):
@@ -153,7 +180,7 @@ def test_memory_management_caches_and_prediction_are_on(console, board_id, bits)
     assert all(control >> bit & 1 for bit in bits), hex(control)
 
 
-@pytest.mark.parametrize("board_id", BARE)
+@pytest.mark.parametrize("board_id", _parameters(name for name in BARE if name not in BY_PACKAGE))
 def test_a_fault_says_one_line(console, board_id):
     talk = console(board_id)
     talk.until("m-ready\r\n")
@@ -161,7 +188,28 @@ def test_a_fault_says_one_line(console, board_id):
     assert talk.ask("f", "]\r\n").strip().startswith("e-[fault ")
 
 
-@pytest.mark.parametrize("board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w"])
+@pytest.mark.parametrize(
+    ("board_id", "command", "said"),
+    [
+        ("nucleo-h743zi", "f", "unicorn: an exception (Invalid instruction"),
+        ("nucleo-h743zi", "o", "unicorn: a write of "),
+        ("rpi-pico", "f", "rp2040py: the core stopped at pc 0x1000"),
+    ],
+)
+def test_a_fault_ends_an_emulator_without_exceptions_in_one_line(built, board_id, command, said):
+    needs_emulator(BOARDS[board_id])
+    with emulate(built(board_id)) as machine:
+        talk = Console(machine.url)
+        talk.until("m-ready\r\n")
+        with contextlib.closing(talk.port), pytest.raises(serial.SerialException):
+            talk.ask(command, "]")
+        fault = machine.fault()
+
+    assert fault and fault.startswith(f"the emulator ended with exit code 1: {said}") and fault.isprintable()
+    assert re.search(r"(at address 0x1ff[0-9a-f]{5}, where the board has none, )?at pc 0x[01][08]00[0-9a-f]{4}$", fault)
+
+
+@pytest.mark.parametrize("board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w", "hifive1"])
 def test_a_stack_overflow_faults_and_says_so(console, board_id):
     talk = console(board_id)
     talk.until("m-ready\r\n")
@@ -169,7 +217,7 @@ def test_a_stack_overflow_faults_and_says_so(console, board_id):
     assert "e-[fault " in talk.ask("o", "]\r\n")
 
 
-@pytest.mark.parametrize("board_id", BOARDS)
+@pytest.mark.parametrize("board_id", EACH)
 def test_the_report_gets_the_firmwares_sizes(built, board_id):
     project = built(board_id)
     spec = BOARDS[board_id].spec
@@ -374,6 +422,121 @@ def test_a_microbit_takes_the_file_on_its_drive(built, tmp_path):
     flash(project, None, str(tmp_path), dry_run=False)
 
     assert (tmp_path / "firmware.hex").read_text() == project.image.read_text()
+
+
+def _of_uf2(image: bytes) -> tuple[dict[int, int], set[int]]:
+    """The bytes by address and the families of a UF2 image, read as its specification says."""
+    found: dict[int, int] = {}
+    families = set()
+    for number in range(len(image) // 512):
+        block = image[512 * number : 512 * (number + 1)]
+        first, second, flags, address, count, own, blocks, family = struct.unpack("<8I", block[:32])
+        assert (first, second, flags) == (0x0A324655, 0x9E5D5157, 0x2000)
+        assert block[508:] == (0x0AB16F30).to_bytes(4, "little")
+        assert (own, blocks) == (number, len(image) // 512)
+        assert (address % 256, count) == (0, 256)
+        assert address not in found
+        found.update(zip(range(address, address + count), block[32:], strict=False))
+        families.add(family)
+    return found, families
+
+
+def test_a_pico_takes_the_file_on_its_drive_which_is_what_the_linker_made(built, tmp_path, monkeypatch):
+    project = built("rpi-pico")
+    with pytest.raises(HostError, match=r"rpi-pico: .*not the board's USB drive \(no INFO_UF2.TXT\); hold .* BOOTSEL"):
+        flash(project, str(tmp_path), None, dry_run=False)
+    monkeypatch.setattr(project.upload.Path, "glob", lambda *_: iter(()))
+    with pytest.raises(HostError, match=r"rpi-pico: no mounted drive with INFO_UF2.TXT; hold .* BOOTSEL .* --mount"):
+        flash(project, None, None, dry_run=False)
+    monkeypatch.undo()
+    (tmp_path / "INFO_UF2.TXT").touch()
+
+    flash(project, None, str(tmp_path), dry_run=False)
+
+    found, families = _of_uf2((tmp_path / "firmware.uf2").read_bytes())
+    with project.elf.open("rb") as file:
+        linked = {
+            segment["p_paddr"] + at: byte
+            for segment in ELFFile(file).iter_segments("PT_LOAD")
+            for at, byte in enumerate(segment.data())
+        }
+    assert families == {0xE48BFF56}
+    assert {address: found.pop(address) for address in linked} == linked
+    assert set(found.values()) <= {0}
+
+
+def _flash(project: Project, origin: int) -> bytes:
+    """The contents of the flash from its beginning on."""
+    with project.elf.open("rb") as file:
+        segments = [s for s in ELFFile(file).iter_segments("PT_LOAD") if s["p_filesz"]]
+        image = bytearray(max(s["p_paddr"] + s["p_filesz"] for s in segments) - origin)
+        for segment in segments:
+            at = segment["p_paddr"] - origin
+            image[at : at + segment["p_filesz"]] = segment.data()
+    return bytes(image)
+
+
+def _symbols(project: Project) -> dict[str, int]:
+    with project.elf.open("rb") as file:
+        return {s.name: s["st_value"] for s in ELFFile(file).get_section_by_name(".symtab").iter_symbols()}
+
+
+def test_the_boot_rom_of_a_pico_2_finds_the_vectors_and_the_block_that_makes_them_a_program(built):
+    """RP2350 data sheet, 5.9.5.1: the words, in the first 4 KB; the vectors are the first thing there."""
+    project = built("rpi-pico2")
+    image = _flash(project, 0x10000000)
+    block = struct.pack("<5I", 0xFFFFDED3, 0x10210142, 0x000001FF, 0, 0xAB123579)
+
+    assert 0 < image.find(block) <= 4096 - len(block) and image.count(block) == 1
+    assert image.find(block) % 4 == 0
+    assert struct.unpack_from("<2I", image)[1] == _symbols(project)["sh_start"] | 1
+
+
+def test_the_boot_rom_of_a_teensy_finds_the_flash_and_the_vectors(built):
+    """IMXRT1060RM, 9.6.3 and 9.7.1: the configuration at 0, at 4 KB what says where the vectors are."""
+    project = built("teensy41")
+    image = _flash(project, 0x60000000)
+    _, entry, _, _, data, own, _, _ = struct.unpack_from("<8I", image, 0x1000)
+
+    assert image[:4] == b"FCFB" and image[4:8] == bytes((0, 0, 1, 0x56))
+    assert image[0x44:0x47] == bytes((1, 4, 6))
+    assert struct.unpack_from("<I", image, 0x50) == (8 << 20,)
+    assert struct.unpack_from("<3I", image, 0x80) == (0x0A1804EB, 0x32041EFF, 0x2604)
+    assert struct.unpack_from("<2I", image, 0x1C0) == (256, 4096)
+    assert image[0x1000] == 0xD1 and own == 0x60001000
+    assert struct.unpack_from("<3I", image, data - 0x60000000) == (0x60000000, 8 << 20, 0)
+    assert struct.unpack_from("<2I", image, entry - 0x60000000)[1] == _symbols(project)["sh_start"] | 1
+
+
+def test_a_teensy_is_flashed_by_its_maker_s_loader(built, monkeypatch):
+    project = built("teensy41")
+    [_, loader] = flash(project, None, None, dry_run=True)
+    monkeypatch.setattr(project.upload.shutil, "which", lambda _: None)
+
+    assert loader == f"teensy_loader_cli --mcu=TEENSY41 -w -v {project.image}"
+    with pytest.raises(
+        project.upload.UploadError, match="not installed; on Debian `apt-get install teensy-loader-cli`"
+    ):
+        project.upload.run(project.spec, project.build_folder, "")
+
+
+def test_a_drive_that_goes_once_it_has_the_whole_image_is_no_fault(built, tmp_path, monkeypatch):
+    """The board starts the image then; an error before that, or with the drive still there, is one."""
+    upload = built("rpi-pico").upload
+    (tmp_path / "made").write_bytes(bytes(512))
+    drive = tmp_path / "drive"
+    drive.mkdir()
+
+    def gone(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(upload.os, "fsync", gone)
+    upload._copy(str(tmp_path / "made"), str(drive / "firmware.uf2"))
+    (drive / "INFO_UF2.TXT").touch()
+    with pytest.raises(upload.UploadError, match="Input/output error"):
+        upload._copy(str(tmp_path / "made"), str(drive / "firmware.uf2"))
+    with pytest.raises(upload.UploadError, match="Input/output error"):
+        upload._copy(str(tmp_path / "made"), str(tmp_path / "firmware.hex"))
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,7 @@ def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be(
     ("model", "board", "parts"),
     [
         ("mlperf-ic-resnet8-int8", "stm32vldiscovery", ["9,344 bytes in the best plan found", "5,120", "microbit"]),
-        ("mlperf-ad-int8", "microbit", ["bytes of flash", "262,144", "netduinoplus2"]),
+        ("mlperf-ad-int8", "microbit", ["bytes of flash", "262,144", "nucleo-f401re"]),
         ("facemesh-192-fullint", "netduinoplus2", ["442,368 bytes", "mps2-an386"]),
     ],
 )
@@ -444,7 +444,11 @@ def test_boards_lists_every_board_and_how_far_it_is_verified():
     listed = json.loads(gen("boards", "--json").stdout)["boards"]
 
     assert {row["id"] for row in listed} == {b.id for b in targets.boards()} >= {"native", "rpi-zero", "microbit"}
-    assert all(set(row["verified"]) <= {"build", "emulator", "hardware"} for row in listed)
+    assert all(set(row["verified"]) <= {"build", "core", "emulator", "hardware"} for row in listed)
+    levels = {row["id"]: (row["level"], (row["emulator"] or {}).get("unit")) for row in listed}
+    assert levels["nucleo-h743zi"] == ("core", "instructions")
+    assert levels["rpi-pico"] == ("emulator", "cycles")
+    assert levels["native"] == ("emulator", "us")
     printed = gen("boards").stdout
     assert all(board.id in printed for board in targets.boards())
     parts, _, machines = printed.partition("emulated machines")
@@ -478,9 +482,9 @@ def test_ops_says_which_kernels_there_are_for_an_op_in_an_element_type():
     types = json.loads(gen("ops", "--json").stdout)["types"]
     rows = {line.split()[0]: line.split()[1:] for line in gen("ops").stdout.splitlines()}
 
-    assert types["tflite"]["CONV_2D"]["int8"] == ["c", "thumb", "simd32", "mve", "neon"]
-    assert rows["CONV_2D"] == ["ctsmn", "c", "cmnf", "-"] and "other" not in types["tflite"]["CONV_2D"]
-    assert rows["QLinearConv"] == ["ctsmn", "-", "-", "-"]
+    assert types["tflite"]["CONV_2D"]["int8"] == ["c", "thumb", "simd32", "mve", "neon", "riscv"]
+    assert rows["CONV_2D"] == ["ctsmnr", "c", "cmnf", "-"] and "other" not in types["tflite"]["CONV_2D"]
+    assert rows["QLinearConv"] == ["ctsmnr", "-", "-", "-"]
     assert rows["Identity"] == ["."] * 4 and types["onnx"]["Identity"]["int8"] == []
     assert types["pt2"] == types["onnx"]
 

@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compilers import GCC, WARNINGS, ZIG
+from compilers import GCC, HOST, WARNINGS, ZIG
 from conftest import Gen
 from elftools.elf.elffile import ELFFile
 
 import shoehorn_mcu
+from shoehorn_mcu.base.paths import BOARDS
 from shoehorn_mcu_host.base import cbuild
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.board import cycles
 from shoehorn_mcu_host.board.cycles import PLUGIN, Count, Mark
 from shoehorn_mcu_host.firmware.elf import functions
+from tests.shared import MODELS, needs_shared
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 
@@ -273,6 +275,37 @@ def test_a_board_says_instructions_and_cycles_of_the_same_inference(
 
 
 @needs_qemu
+@pytest.mark.parametrize(
+    ("model", "apart"),
+    [
+        # Each call that saves registers is 2 cycles apart: rp2040py counts neither LR in PUSH nor PC in POP.
+        (None, 0.003),
+        pytest.param("mlperf-kws-dscnn-int8.tflite", 0.001, marks=[pytest.mark.long, needs_shared]),
+    ],
+    ids=["digits", "kws"],
+)
+def test_a_pico_takes_the_cycles_that_an_emulator_of_its_chip_counts(
+    model: str | None, apart: float, gen: Gen, tmp_path: Path
+):
+    """The same plan on rp2040py, and in QEMU on another chip with the plugin's table of a Cortex-M0+."""
+    pytest.importorskip("rp2040py")
+    other = json.loads((BOARDS / "microbit.json").read_text())
+    other["shoehorn"]["cycles"] = {"core": M0PLUS}
+    (tmp_path / "m0plus.json").write_text(json.dumps(other))
+
+    def bench(board: object, name: str) -> tuple[str, Any]:
+        folder, models = tmp_path / name, [MODELS / model] if model else []
+        assert gen("firmware", *models, "--board", board, "--sram", "9000", "--out", folder).exit_code == 0
+        found = json.loads(gen("bench", folder, "--emulate", "--runs", 1, "--json").stdout)
+        return json.loads((folder / "plan.json").read_text())["identity"], found
+
+    (plan, counted), (same, estimated) = bench("rpi-pico", "pico"), bench(tmp_path / "m0plus.json", "other")
+
+    assert plan == same and counted["unit"] == "cycles"
+    assert abs(estimated["cycles"]["median"] / counted["total"]["median"] - 1) < apart
+
+
+@needs_qemu
 def test_rows_that_are_pushed_are_counted(gen: Gen, tmp_path: Path):
     assert gen("firmware", "--board", "mps2-an386", "--stream-input", "--out", tmp_path / "digits").exit_code == 0
     timing = shoehorn_mcu.bench(tmp_path / "digits", emulate=True, runs=1)
@@ -311,3 +344,36 @@ def test_an_image_without_the_firmware_s_functions_is_refused(tmp_path: Path):
     with pytest.raises(HostError, match="lacks one of the functions other, sh_board_ticks"):
         functions(tmp_path / "code.o", ["other", "sh_board_ticks"])
     assert functions(tmp_path / "code.o", ["other"]) == [0]
+
+
+def _for_cores(tmp_path: Path, version: int) -> subprocess.CompletedProcess[str]:
+    """The plugin for four processors in a program that offers as much of QEMU's interface as it uses to begin."""
+    source, program = tmp_path / "host.c", tmp_path / f"host{version}"
+    names = ("tb_n_insns", "tb_get_insn", "insn_data", "insn_vaddr", "mem_is_store", "register_vcpu_tb_trans_cb")
+    names = (*names, "register_vcpu_tb_exec_cb", "register_vcpu_mem_cb", "num_vcpus")
+    stubs = "".join(f"void qemu_plugin_{name}(void) {{}}\n" for name in names)
+    source.write_text(
+        f"""{stubs}
+extern int qemu_plugin_version;
+int qemu_plugin_install(unsigned long, const void *, int, char **);
+int main(void)
+{{
+    struct {{ const char *name; int min, cur; }} info = {{"arm", 0, {version}}};
+    char *arguments[] = {{"processors=4", "probe=on"}};
+    if (qemu_plugin_version != 2)
+        return 3;
+    return qemu_plugin_install(1, &info, 2, arguments);
+}}
+"""
+    )
+    parts = [str(path) for path in sorted(PLUGIN.glob("*.c"))]
+    subprocess.run([*HOST, "-w", str(source), *parts, "-o", str(program)], check=True)
+    return subprocess.run([str(program)], capture_output=True, text=True, check=False)
+
+
+def test_a_qemu_that_takes_all_processors_for_one_is_refused_and_others_are_met_by_their_version(tmp_path: Path):
+    one, other = _for_cores(tmp_path, 3), _for_cores(tmp_path, 4)
+
+    assert (one.returncode, one.stderr) == (0, "")
+    assert (other.returncode, len(other.stderr.splitlines())) == (1, 1)
+    assert "as if one had run it" in other.stderr

@@ -18,7 +18,8 @@ from test_package import tracked
 import shoehorn_mcu.cli.group
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.passes import CHOICES, PIPELINE
-from tests import docs_commands
+from shoehorn_mcu_host.base.emulators import EMULATORS, Level
+from tests import docs_commands, docs_families
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("README.md")))
 EACH = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -100,11 +101,34 @@ def test_the_page_of_boards_has_every_board_as_its_manifest_has_it():
             size(spec["flash_bytes"]),
             hertz(spec["core_hz"]),
             f"{hertz(spec['tick_hz'])} {spec['clock_name']}",
-            ", ".join(spec["verified"]),
+            ", ".join(proven(level, (spec["emulator"] or {}).get("program")) for level in spec["verified"]),
         )
         for name, manifest in manifests.items()
         for spec in [manifest["shoehorn"]]
     }
+
+
+def proven(level: str, program: str | None) -> str:
+    """A level, and the emulator that proves it in brackets."""
+    if level not in ("core", "emulator") or program in (None, "native"):
+        return level
+    return f"{level} ({'QEMU' if str(program).startswith('qemu') else program})"
+
+
+def test_the_page_of_boards_has_the_levels_and_what_proves_each():
+    page = (ROOT / "docs" / "boards.md").read_text().partition("*verified* is")[2].partition("SRAM is")[0]
+    rows = dict(re.findall(r"^\| (build|core|emulator|hardware) \| .*? \| (.*?) \|$", page, re.M))
+
+    assert list(rows) == [level.value for level in Level]
+    for name, row in EMULATORS.items():
+        assert ("QEMU" if row.is_qemu else name) in rows[row.proves]
+
+
+def test_the_pages_of_families_are_what_their_schema_says():
+    boards = docs_families.BOARDS.read_text()
+
+    assert docs_families.PAGE.read_text() == docs_families.page(), "run `python -m tests.docs_families --write`"
+    assert docs_families.table() in boards, "run `python -m tests.docs_families --write`"
 
 
 def size(count: int) -> str:

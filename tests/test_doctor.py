@@ -17,6 +17,7 @@ from conftest import Gen
 from shoehorn_mcu.machine.targets import boards
 from shoehorn_mcu_host import doctor
 from shoehorn_mcu_host.base import cbuild, system, walls
+from shoehorn_mcu_host.base.emulators import EMULATORS
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -99,8 +100,11 @@ def test_every_package_and_every_extra_of_the_distribution_says_what_it_is_for()
 
 def test_every_emulator_of_a_board_is_looked_for():
     programs = {board.spec.emulator.program for board in boards() if board.spec.emulator} - {"native"}
+    rows = {program: EMULATORS[program] for program in programs}
+    packages = {re.match(r"[\w-]+", line)[0] for line in PROJECT["optional-dependencies"]["boards"]}  # type: ignore[index]
 
-    assert programs == system.EMULATORS.keys()
+    assert {row.needs for row in rows.values() if row.module} <= packages
+    assert {name for name, row in rows.items() if not row.module} <= {check.name for check in doctor.checks()}
 
 
 def test_no_heavy_package_is_imported_and_no_package_is_needed_but_those_that_print():

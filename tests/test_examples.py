@@ -145,8 +145,9 @@ def test_the_model_and_the_decision_compile_for_the_core_of_the_board(name: str,
         '#include "decision.h"\nint decide(float x, float y, float z);\n'
         "int decide(float x, float y, float z)\n{\n    return decision_push(x, y, z);\n}\n"
     )
-    include = (f"-I{folder / 'gesture' / 'src'}", f"-I{tree / 'gesture'}")
-    for each in (source, *sorted((folder / "gesture" / "src").glob("*.c"))):
+    library = folder / ("components/gesture" if name == "esp-idf" else "gesture") / "src"
+    include = (f"-I{library}", f"-I{tree / 'gesture'}")
+    for each in (source, *sorted(library.glob("*.c"))):
         run(*ZIG, *CORES[name], *STRICT, *include, "-c", each, "-o", f"{each.stem}.o", cwd=tmp_path)
 
     assert len(list(tmp_path.glob("*.o"))) > 3

@@ -1,16 +1,20 @@
-"""The library builds, without a warning, the way that CMake, Arduino and Zephyr projects use it."""
+"""The library builds, without a warning, the way that CMake, Arduino, Zephyr and ESP-IDF projects use it."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import sys
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import emitted
 import pytest
 from compilers import HOST
+from shared import MODELS as MODELS_OF_OTHERS
+from shared import needs_shared
 
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.firmware.build import alone
@@ -192,6 +196,81 @@ def test_zephyr_finds_the_module_s_cmake_and_its_switch(digits: Path):
     assert "CONFIG_SHOEHORN_DIGITS" in (digits / "CMakeLists.txt").read_text()
 
 
+# What ESP-IDF's CMake does with a component's CMakeLists.txt, once as a script and then in the build
+# (tools/cmake/build.cmake and component.cmake): in the script the registration ends it.
+IDF = """
+function(idf_component_register)
+    cmake_parse_arguments(arg "" "" "SRCS;INCLUDE_DIRS;LDFRAGMENTS" ${{ARGN}})
+    foreach(path ${{arg_LDFRAGMENTS}})
+        file(READ ${{path}} unused)
+    endforeach()
+    add_library(__idf_digits STATIC ${{arg_SRCS}})
+    target_include_directories(__idf_digits PUBLIC ${{arg_INCLUDE_DIRS}})
+    set(COMPONENT_LIB __idf_digits PARENT_SCOPE)
+endfunction()
+set(ESP_PLATFORM 1)
+{config}
+project(app C)
+add_subdirectory(digits)
+add_library(app STATIC main.c)
+target_link_libraries(app PRIVATE __idf_digits)
+"""
+SCRIPT = """
+set(ESP_PLATFORM 1)
+macro(idf_component_register)
+    message(STATUS "registered")
+    return()
+endmacro()
+include(digits/CMakeLists.txt)
+"""
+ESP = {
+    "esp32c3": ("riscv64-unknown-elf-gcc", "-march=rv32imc -mabi=ilp32 -ffreestanding"),
+    "lx106": ("xtensa-lx106-elf-gcc", "-ffreestanding"),  # in place of the cores of ESP32 and ESP32-S3
+}
+
+
+@pytest.mark.parametrize("chip", [pytest.param(chip, marks=needs("cmake", ESP[chip][0])) for chip in ESP])
+@pytest.mark.parametrize("switched", [False, True])
+def test_esp_idf_builds_the_component_and_places_its_arenas(chip: str, switched: bool, tmp_path: Path):
+    cpu = "rv32imc" if chip == "esp32c3" else None
+    _, files = alone(MODELS / "digits.tflite", Options(cpu=cpu, sram_bytes={"sram": 600, "psram": 4096}))
+    emitted.put(files, tmp_path / "app" / "digits")
+    compiler, flags = ESP[chip]
+    text = IDF.format(config="set(CONFIG_SHOEHORN_DIGITS_ARENA_IN_PSRAM y)" if switched else "")
+    (tmp_path / "app" / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.16)\n{text}")
+    (tmp_path / "app" / "main.c").write_text(CALLER.replace("main", "app_main"))
+    (tmp_path / "app" / "script.cmake").write_text(SCRIPT)
+    said = run("cmake", "-P", "script.cmake", cwd=tmp_path / "app")
+    cross = ("-DCMAKE_SYSTEM_NAME=Generic", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY")
+    build = built(tmp_path / "app", *cross, f"-DCMAKE_C_COMPILER={compiler}", f"-DCMAKE_C_FLAGS={WARNINGS} {flags}")
+    (made,) = build.rglob("digits.c.obj")
+    placed = run(compiler.replace("-gcc", "-objdump"), "-t", made, cwd=build)
+
+    assert "registered" in said
+    assert re.findall(r"(\S+)\s+\w+ arena_psram\n", placed) == [".ext_ram.bss"]
+    assert re.findall(r"(\S+)\s+\w+ arena\n", placed) == [".ext_ram.bss" if switched else ".bss"]
+
+
+def test_esp_idf_s_files_name_the_same_switches(digits: Path):
+    switches = re.findall(r"^config (\w+)\n\tbool ", (digits / "Kconfig").read_text(), re.M)
+
+    assert switches == ["SHOEHORN_DIGITS_IN_IRAM", "SHOEHORN_DIGITS_ARENA_IN_PSRAM"]
+    assert f"if {switches[0]} = y:" in (digits / "linker.lf").read_text()
+    assert f"CONFIG_{switches[1]}" in (digits / "CMakeLists.txt").read_text()
+
+
+def test_the_component_manager_packs_the_folder(digits: Path, tmp_path: Path):
+    pytest.importorskip("idf_component_manager", reason="idf-component-manager is not installed")
+    copy = shutil.copytree(digits, tmp_path / "digits")
+    command = ("-m", "idf_component_manager", "component", "pack", "--name", "digits", "--dest-dir", tmp_path / "made")
+    run(sys.executable, *command, cwd=copy)
+
+    (archive,) = (tmp_path / "made").glob("*.tgz")
+    with tarfile.open(archive) as packed:
+        names = {name.removeprefix("./") for name in packed.getnames()}
+    assert {"idf_component.yml", "CMakeLists.txt", "Kconfig", "linker.lf", "src/digits.c"} <= names
+
+
 def test_arduino_finds_all_that_a_library_has_to_say(digits: Path):
     lines = (digits / "library.properties").read_text().splitlines()
     said = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
@@ -234,3 +313,40 @@ def test_an_arduino_build_for_a_cortex_m4_links_a_sketch(digits: Path, tmp_path:
     run("arm-none-eabi-gcc", *core, *link, "-Wl,--end-group", "-o", "sketch.elf", cwd=tmp_path)
 
     assert (tmp_path / "sketch.elf").stat().st_size > 10_000
+
+
+def _built_for_uno(library: Path, folder: Path) -> Path:
+    """An Arduino build of a sketch in C for an Uno: all sources below src/, one archive, linked with avr-libc."""
+    common = ("avr-gcc", "-mmcu=atmega328p", "-Os", "-ffunction-sections", "-fdata-sections", *WARNINGS.split())
+    objects = []
+    for source in sorted((library / "src").rglob("*.c")):
+        objects.append(folder / f"{source.name}.o")
+        run(*common, "-std=gnu11", "-c", source, "-o", objects[-1], cwd=folder)
+    run("avr-ar", "rcs", "library.a", *objects, cwd=folder)
+    name = library.name
+    (folder / "sketch.c").write_text(f"#include <{name}.h>\nint main(void)\n{{\n    {name}_run();\n    return 0;\n}}\n")
+    run(*common, f"-I{library / 'src'}", "sketch.c", "-Wl,--gc-sections", "library.a", "-o", "sketch.elf", cwd=folder)
+    return folder / "sketch.elf"
+
+
+@needs_shared
+@needs("avr-gcc", "avr-size")
+def test_an_arduino_build_for_an_uno_holds_its_constants_and_its_arena_in_ram(tmp_path: Path):
+    _, files = alone(MODELS_OF_OTHERS / "tflm-hello-world-int8.tflite", Options())
+    library = emitted.put(files, tmp_path / "tflm_hello_world_int8")
+    sizes = run("avr-size", "-A", _built_for_uno(library, tmp_path), cwd=tmp_path)
+    in_ram = sum(int(size) for size in re.findall(r"^\.(?:data|bss)\s+(\d+)", sizes, re.M))
+
+    assert 481 + 28 < in_ram < 2048
+
+
+@needs("avr-gcc")
+def test_avr_refuses_constants_that_its_ram_cannot_hold_and_says_why(digits: Path, tmp_path: Path):
+    command = ["avr-gcc", "-mmcu=atmega2560", "-std=gnu11", "-fsyntax-only", digits / "src" / "digits_weights.c"]
+    said = subprocess.run(command, capture_output=True, text=True).stderr
+    mapped = subprocess.run([*command, "-D__AVR_RODATA_IN_RAM__=0"], capture_output=True, text=True).stderr
+
+    assert re.search(
+        r'#error "digits needs \d+ bytes of constants and \d+ of arena, more than the RAM of this AVR: its', said
+    )
+    assert mapped == ""

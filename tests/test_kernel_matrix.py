@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import cffi
 import pytest
+from board_project import needs_emulator
 from kernel_faults import fault, faults, planted
 from matrix import (
     SUBNORMAL,
@@ -33,20 +33,22 @@ from shoehorn_mcu.machine.targets import CPUS, Isa, board
 from shoehorn_mcu_host.validate.reference_build import declarations
 
 # One board per instruction set and per kind of core that compilers make other code for.
-BOARDS = ("mps2-an386", "mps3-an547", "rpi-zero-2w")
-WITHOUT = {"rpi-zero": SUBNORMAL}
-"""Its VFP11 leaves such numbers to an operating system's support code; the start-up makes them 0 instead."""
+BOARDS = ("mps2-an386", "mps3-an547", "rpi-zero-2w", "virt-rv32")
+WITHOUT = {"rpi-zero": SUBNORMAL, "virt-rv32": SUBNORMAL}
+"""The VFP11 leaves such numbers to an operating system's support code; the start-up makes them 0 instead. On cores
+without an FPU ziglang's division gives 0 for such a quotient.
+"""
 WHERE = {
     "mps2-an386": (Isa.C, Isa.THUMB, Isa.SIMD32, Isa.FPU),
     "mps3-an547": (Isa.MVE,),
     "rpi-zero-2w": (Isa.NEON,),
+    "virt-rv32": (Isa.RISCV,),
 }
 """Which instruction set is tested on which board, each on one. A Cortex-M4 has that of Armv6-M too."""
 LONG = ("rpi-zero", "mps2-an500", "mps2-an505", "microbit", "native")
 ALSO = {"mps2-an386": (Isa.THUMB,)}  # a Cortex-M4 has the instructions of Armv6-M, whose own boards are slow to fill
 PARTS = {"mps2-an386": 2, "mps3-an547": 2}  # cases of a board that do not fit into its flash at once
 IMAGES = 4  # firmwares for the planted faults of a board
-needs_qemu = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
 
 
 def test_the_matrix_has_every_variant_with_every_tile() -> None:
@@ -63,10 +65,10 @@ def test_a_board_of_the_matrix_runs_every_instruction_set_that_has_variants() ->
     assert {variant.isa for variant in CATALOGUE} <= run
 
 
-@needs_qemu
 @pytest.mark.parametrize("name", list(WHERE))
 def test_every_kernel_of_an_instruction_set_writes_the_bytes_of_its_oracle(name: str, tmp_path: Path) -> None:
     """On the cases that notice every planted fault."""
+    needs_emulator(board(name))
     of = small_matrix(WHERE[name])
     write(firmware(of, board(name)), tmp_path)
 
@@ -75,11 +77,11 @@ def test_every_kernel_of_an_instruction_set_writes_the_bytes_of_its_oracle(name:
 
 
 @pytest.mark.long
-@needs_qemu
 @pytest.mark.parametrize("name", [*BOARDS, *LONG])
 def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_path: Path) -> None:
     """On all cases, with all kernels of a board, as its compiler makes them."""
     target = board(name)
+    needs_emulator(target)
     parts = 12 if target.spec.flash_bytes < 1 << 20 else PARTS.get(name, 1)
     for part in range(parts):
         of = matrix((*target.cpu.isas, *ALSO.get(name, ())), part=part, parts=parts, without=WITHOUT.get(name, ""))
@@ -88,9 +90,9 @@ def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_p
         assert wrong_kernels(of, tmp_path / str(part)) == []
 
 
-@needs_qemu
 def test_a_kernel_that_may_overwrite_a_row_that_it_reads_writes_the_same_bytes_there(tmp_path: Path) -> None:
     """On a Cortex-M4, which has the instructions of all such kernels; never closer behind the row than it may."""
+    needs_emulator(board("mps2-an386"))
     isas = (*board("mps2-an386").cpu.isas, Isa.THUMB)
     of = overwriting(isas)
     files, over = over_rows(of, board("mps2-an386"))
@@ -104,11 +106,11 @@ def test_a_kernel_that_may_overwrite_a_row_that_it_reads_writes_the_same_bytes_t
 
 
 @pytest.mark.long
-@needs_qemu
 @pytest.mark.parametrize("name", BOARDS)
 def test_no_kernel_writes_beyond_its_row(name: str, tmp_path: Path) -> None:
     """So several cores may compute neighbouring rows at the same time."""
     target = board(name)
+    needs_emulator(target)
     of = matrix((*target.cpu.isas, *ALSO.get(name, ())), without=WITHOUT.get(name, ""))
     write(backwards(of, target), tmp_path)
 
@@ -116,9 +118,9 @@ def test_no_kernel_writes_beyond_its_row(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@needs_qemu
 def test_a_byte_written_beyond_a_row_is_noticed(tmp_path: Path) -> None:
     target = board("rpi-zero-2w")
+    needs_emulator(target)
     of = matrix(target.cpu.isas, "lut_8")
     files = backwards(of, target)
     (body,) = (path for path in files if path.endswith("lut_8_neon.inc"))
@@ -128,12 +130,11 @@ def test_a_byte_written_beyond_a_row_is_noticed(tmp_path: Path) -> None:
     assert set(wrong_kernels(of, tmp_path)) == {"lut_8_neon"}
 
 
-@needs_qemu
 @pytest.mark.parametrize(
     ("name", "real"),
     [
         ("mps3-an547", False),
-        *(pytest.param(name, True, marks=pytest.mark.long) for name in WHERE),
+        *(pytest.param(name, True, marks=pytest.mark.long) for name in WHERE if name != "virt-rv32"),
         *(pytest.param(name, False, marks=pytest.mark.long) for name in WHERE if name != "mps3-an547"),
     ],
 )
@@ -143,6 +144,7 @@ def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(name: str,
     `real`: the kernels of float32, else all others; flash holds neither both nor, on most boards, all of one.
     """
     target, isas = board(name), WHERE[name]
+    needs_emulator(target)
     changed = {v for v in CATALOGUE if v.isa in isas and v.contract.name.endswith("_f32") is real}
     planned = [fault for variant in CATALOGUE if variant in changed for fault in faults(variant)]
     every = ((graph, kernel) for graph in cases() for kernel in candidates(next(graph.nodes()), isas))

@@ -13,6 +13,7 @@ from samples import (
     LINEAR_OPS,
     REAL_OPS,
     REAL_SUMS,
+    as_float32,
     as_int16,
     graph_of,
     int8,
@@ -85,6 +86,28 @@ def test_a_linear_kernel_computes_with_int16(op_class: type[Op], bias: DType) ->
         rng = np.random.default_rng(seed)
         graph = as_int16(sample(op_class, rng), rng, bias)
         assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+LINEAR_FORMS: list[Callable[[Graph, np.random.Generator], Graph]] = [
+    lambda graph, _: graph,
+    with_wide_weights,
+    as_int16,
+    as_float32,
+]
+
+
+@pytest.mark.parametrize("form", LINEAR_FORMS, ids=["int8", "wide", "int16", "float32"])
+@pytest.mark.parametrize("op_class", LINEAR_OPS, ids=lambda c: c.__name__)
+def test_no_linear_kernel_takes_weights_or_a_bias_that_ops_compute(
+    op_class: type[Op], form: Callable[[Graph, np.random.Generator], Graph]
+) -> None:
+    rng = np.random.default_rng(5)
+    (node,) = form(sample(op_class, rng), rng).nodes()
+    assert any(variant.contract.covers(node) for variant in CATALOGUE)
+    for place in range(1, len(node.inputs)):
+        inputs = [replace(each, data=None) if i == place else each for i, each in enumerate(node.inputs)]
+        variable = replace(node, inputs=tuple(inputs))
+        assert [v.contract.name for v in CATALOGUE if v.contract.covers(variable)] == []
 
 
 def test_an_lstm_computes_with_int16() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +18,6 @@ from test_cli_device import needs_qemu
 from shoehorn_mcu.base.paths import BOARDS, FIRMWARE_TEMPLATES
 from shoehorn_mcu.emit.folder.project import board_files
 from shoehorn_mcu.emit.templates import fill
-from shoehorn_mcu.machine.families import families
 from shoehorn_mcu.machine.targets import Board, BoardError, load_board
 
 Json = dict[str, Any]
@@ -243,7 +243,7 @@ def test_an_emulator_gets_the_machine_s_parts_and_nothing_else(tmp_path, argumen
     manifest["shoehorn"]["emulator"]["arguments"] = arguments
 
     with pytest.raises(
-        BoardError, match=r"emulator: arguments: '.*' is refused; a manifest may give -accel, -cpu, -m, "
+        BoardError, match=r"emulator: arguments: '.*' is refused; a manifest may give -accel, -bios, -cpu, -m, "
     ):
         _load(manifest, tmp_path)
 
@@ -281,8 +281,10 @@ def _define(name: str, value: object) -> Callable[[Json], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_with("build", "extra_flags", value="!touch a"), "build.extra_flags: Extra inputs are not permitted"),
-        (_with("build", "ldscript", value="a.ld"), "build.ldscript: Extra inputs"),
+        (_with("build", "extra_flags", value="!touch a"), "build.extra_flags: this version knows no such key;"),
+        (_with("build", "ldscript", value="a.ld"), "build.ldscript: this version knows no such key"),
+        (_with("upload", value=None), "mine.json: upload: this key is needed"),
+        (_with("upload", "maximum_size", value=None), "upload.maximum_size: this key is needed"),
         (
             _with("shoehorn", "image", value="../firmware.hex"),
             "image: '../firmware.hex' is refused; write",
@@ -305,19 +307,25 @@ def _define(name: str, value: object) -> Callable[[Json], None]:
             "build.mcu: family stm32f4 has no start-up code for stm32f769",
         ),
         (
+            _define("FLASH_WAITS", None),
+            "defines: family stm32f4 needs SH_BOARD_FLASH_WAITS (from 0 to 7) too; docs/families.md lists",
+        ),
+        (
             _with("shoehorn", "memory", value=[*F401["shoehorn"]["memory"], _CCM]),
             "memory: 'sram' means the first ram; give the further memory a name of its own",
         ),
         (_with("shoehorn", "pyocd_target", value=None), "flash_tool pyocd needs pyocd_target"),
-        (_define("FLASH_WAITS", None), "defines: family stm32f4 needs SH_BOARD_FLASH_WAITS too; docs/boards.md lists"),
         (_define("UART_BAUD", 9600), "defines: family stm32f4 does not know SH_BOARD_UART_BAUD; leave them out"),
-        (_define("UART_TX_PIN", 16), "defines.SH_BOARD_UART_TX_PIN: 16 must be from 0 to 15; docs/boards.md"),
-        (_define("FPU", 0), "defines.SH_BOARD_FPU: 0 must be 1"),
+        (
+            _define("UART_TX_PIN", 16),
+            "defines.SH_BOARD_UART_TX_PIN: 16 must be from 0 to 15: pin that sends; docs/families.md",
+        ),
+        (_define("FPU", 0), "defines.SH_BOARD_FPU: 0 must be 1: 1 where the core has an FPU, else 0;"),
         (
             _define("UART", "0x40004800"),
             "SH_BOARD_UART: 0x40004800 is no UART that stm32f401re has",
         ),
-        (_define("UART_ENR", "0x44"), "defines.SH_BOARD_UART_ENR: 68 does not belong to USART2; write 64"),
+        (_define("UART_ENR", "0x44"), "defines.SH_BOARD_UART_ENR: 0x44 does not belong to USART2; write 0x40"),
         (_define("UART_AF", 8), "defines.SH_BOARD_UART_AF: 8 does not belong to USART2; write 7"),
         (_define("PLL_P", 2), "core_hz: stm32f401re runs at 84000000 Hz at most, not 168000000"),
         (_define("PLL_P", 7), "SH_BOARD_PLL_P: the PLL divides by 2, 4, 6 or 8"),
@@ -333,7 +341,12 @@ def _define(name: str, value: object) -> Callable[[Json], None]:
         (_define("FLASH_WAITS", 1), "SH_BOARD_FLASH_WAITS: at 84000000 Hz the flash needs 2"),
         (_define("FLASH_WAITS", 3), "cycles.wait_states: 2 is not SH_BOARD_FLASH_WAITS; correct one of them"),
         (_define("VOLTAGE_SCALE", 3), "SH_BOARD_VOLTAGE_SCALE: at 84000000 Hz write 0 "),
-        (_define("UART_GPIO_INDEX", 1), "SH_BOARD_UART_GPIO_INDEX: port 1 is at 0x40020400, not 0x40020000"),
+        (_define("UART_GPIO_INDEX", 1), "SH_BOARD_UART_GPIO_INDEX: port B is at 0x40020400, not 0x40020000"),
+        (
+            _define("UART_GPIO_INDEX", 5),
+            "_INDEX: stm32f401re has no port F, and so no clock for it; its ports are A, B,",
+        ),
+        (_define("UART_GPIO", "0x40030000"), "GPIO: 0x40030000 must be from 0x40020000 to 0x40022000: the port of"),
     ],
 )
 def test_what_cannot_work_is_refused_by_its_key(tmp_path, change, message):
@@ -422,22 +435,46 @@ def test_other_chips_of_the_family_are_accepted(tmp_path, mcu, hz, defines):
     assert _load(manifest, tmp_path).spec.core_hz == hz
 
 
-@needs_qemu
-def test_a_user_s_f401_boots_with_its_console_on_usart2(gen, tmp_path):
-    path = _load(F401, tmp_path, "nucleo-f401re").path
-    out = tmp_path / "out"
+def test_a_manifest_of_version_0_1_0_is_refused_in_one_line_and_the_others_are_listed(gen, tmp_path, monkeypatch):
+    """Its family took neither the clock nor the UART from the manifest."""
+    old = _copy(F401)
+    then = (
+        "FPU",
+        "IRQS",
+        "CRYSTAL_MHZ",
+        "UART",
+        "UART_HZ",
+        "UART_GPIO",
+        "UART_GPIO_INDEX",
+        "UART_TX_PIN",
+        "UART_RX_PIN",
+    )
+    old["shoehorn"]["defines"] = {f"SH_BOARD_{name}": F401["shoehorn"]["defines"][f"SH_BOARD_{name}"] for name in then}
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    monkeypatch.setenv("SHOEHORN_BOARDS", str(tmp_path))
+    listed, named = gen("boards"), gen("firmware", "--board", "old", "--out", tmp_path / "never-written")
 
-    assert gen("firmware", "--board", path, "--out", out).exit_code == 0
-    checked = gen("validate", out, "--emulate")
+    (note,) = listed.stderr.splitlines()
+    assert (listed.exit_code, named.exit_code) == (0, 1)
+    assert note == f"note: {named.stderr.removeprefix('gen: ').rstrip()}"
+    assert "old.json: shoehorn.defines: family stm32f4 needs SH_BOARD_PLL_N (from 192 to 432), SH_BOARD_PLL_P " in note
+    assert note.endswith(" and 5 more too; docs/families.md lists what the family needs")
+    assert "nucleo-f401re" in listed.stdout and not (tmp_path / "never-written").exists()
+
+
+@needs_qemu
+def test_the_board_of_ten_minutes_boots_with_its_console_on_usart2(gen, tmp_path, monkeypatch):
+    """The example of docs/boards.md, as it is there, in a folder of the user."""
+    examples = re.findall(r"```json\n(.*?)```", (Path(__file__).parents[1] / "docs" / "boards.md").read_text(), re.S)
+    (tmp_path / "boards").mkdir()
+    (tmp_path / "boards" / "my-f401.json").write_text(examples[0])
+    monkeypatch.setenv("SHOEHORN_BOARDS", str(tmp_path / "boards"))
+    out, report = tmp_path / "digits", tmp_path / "report.json"
+
+    assert "My NUCLEO-F401RE" in gen("boards").stdout
+    assert gen("firmware", "--board", "my-f401", "--out", out).exit_code == 0
+    checked = gen("validate", out, "--emulate", "--report", report)
 
     assert checked.exit_code == 0, checked.output
     assert "every byte of every op equal to the reference" in checked.output
-
-
-def test_the_page_of_boards_names_all_that_families_know():
-    page = (Path(__file__).parents[1] / "docs" / "boards.md").read_text()
-    named = {f"`{name}`" for name in families()}
-    named |= {f"`{each}`" for family in families().values() for each in (*family.chips, *family.defines)}
-    named |= {each for family in families().values() for each in family.uarts}
-
-    assert [each for each in sorted(named) if each not in page] == []
+    assert json.loads(report.read_text())["level"] == "emulator"

@@ -16,7 +16,8 @@ from shoehorn_mcu import PlanOptions, generate, passes, validate
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Clamped, Map, Transpose
-from tests.test_build import BOARDS, needs_emulator
+from tests.board_project import needs_emulator
+from tests.test_build import BOARDS
 from tests.test_onnx import IMAGE, MIRRORED, computed, model, quantised, reals, saved
 
 X_STEP, UNIT = np.float32(0.0003), np.float32(2.0**-15)

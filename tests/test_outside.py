@@ -250,6 +250,7 @@ def test_expected_outputs_are_stored_values_or_real_ones(tmp_path: Path):
     assert not judged(a=found["a"] + np.int8(1)).is_within
     assert judged(first=found["a"], second=found["b"] * np.float32(1.0005)).is_within
     assert not judged(a=found["a"], b=found["b"] * np.float32(1.002)).is_within
+    assert judged(b=found["b"], a=found["a"]).is_within  # by name, whatever the order
     real = (found["a"].astype(np.float64) - 2) * 0.5
     assert judged(a=real + 0.5).is_within and not judged(a=real).tolerance.judges
     assert not judged(Tolerance(0), a=real + 0.5).is_within

@@ -36,6 +36,7 @@ ALIKE = (
     "gcc-cortex-m4",
     "gcc-cortex-m55",
     "gcc-cortex-a7",
+    "zig-riscv32",
 )
 """Compilers that read C as another one does, with the same types."""
 
@@ -55,7 +56,7 @@ def test_the_kernels_compile_without_a_warning(compiler: Compiler, tmp_path: Pat
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
 
 
-VECTORS = {"m55": Isa.MVE, "a53": Isa.NEON, "a7": Isa.NEON}
+VECTORS = {"m55": Isa.MVE, "a53": Isa.NEON, "a7": Isa.NEON, "riscv32": Isa.RISCV}
 """By the end of a compiler's name; Armv7-A has the vectors of Armv8-A, and no board."""
 
 
@@ -66,7 +67,7 @@ def _written_for(compiler: Compiler, folder: Path) -> list[Path]:
 
 @each_compiler(
     *("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55"),
-    *("zig-cortex-a53", "zig-cortex-a7", "gcc-cortex-a7"),
+    *("zig-cortex-a53", "zig-cortex-a7", "gcc-cortex-a7", "zig-riscv32", "gcc-riscv32"),
 )
 def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
     sources = _written_for(compiler, tmp_path)
@@ -77,7 +78,7 @@ def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Co
 
 @each_compiler(
     *("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55"),
-    *("zig-cortex-a53", "zig-cortex-a7", "gcc-cortex-a7"),
+    *("zig-cortex-a53", "zig-cortex-a7", "gcc-cortex-a7", "zig-riscv32", "gcc-riscv32"),
     long=("gcc-cortex-m55", "gcc-cortex-a7"),
 )
 def test_assembly_does_not_run_out_of_registers_where_nothing_is_optimised(compiler: Compiler, tmp_path: Path) -> None:

@@ -174,6 +174,18 @@ def test_a_reducer_keeps_the_channels_that_are_listened_to() -> None:
     assert np.allclose(values(graph, x)["logits"], values(moved.graph, x)["logits"], atol=1e-5)
 
 
+def test_a_first_guess_has_the_variance_that_keeps_the_spread_of_values() -> None:
+    shrunk = [moved for name in ("mobilenet", "tiny") for moved in moves(graph_of(name), ["shrink"], 0.5)]
+    assert shrunk
+    for moved in shrunk:
+        (born,) = moved.born
+        weights = next(node for node in moved.graph.nodes() if node.op.name == born.layer).inputs[1].data
+        assert weights is not None
+        around = np.ones(weights.shape[1:3], bool)
+        around[weights.shape[1] // 2, weights.shape[2] // 2] = False  # the skip connection is there
+        assert weights[:, around].std() == pytest.approx((2 / weights[0].size) ** 0.5, rel=0.15)
+
+
 def test_a_skip_connection_goes_into_the_middle_of_the_window() -> None:
     graph = graph_of("digits")
     moved = next(m for m in moves(graph, ["shrink"], 0.5) if m.site.endswith("b1/add"))
@@ -258,3 +270,12 @@ def test_made_up_networks_keep_ops_without_an_int8_form_in_float32() -> None:
     assert {op.name for op in graph_of("tiny").ops} <= {op.name for op in made.ops}
     kinds = [type(op).__name__ for op in made.ops]
     assert "Map" in kinds and 1 <= kinds.count("Quantize") <= 2
+
+
+@pytest.mark.parametrize("side, board", [(56, "stm32vldiscovery"), (96, "microbit")])
+def test_what_a_board_has_too_little_of_is_near_what_the_smallest_plan_needs(side: int, board: str) -> None:
+    graph, prices = read(slim_nets.mobilenet(side, 1)), Prices(targets.board(board))
+    quick, smallest = prices.of(graph, once=True), prices.of(graph, smallest=True)
+    assert quick.sram == pytest.approx(smallest.sram, rel=0.05)
+    assert quick.sram - quick.lacking_sram == smallest.sram - smallest.lacking_sram  # what the board has
+    assert quick.lacking_sram > 0

@@ -115,7 +115,7 @@ def data(labelled: bool = True) -> Data:
     return Data(*parts, "abc")
 
 
-def macs_price(prices: Prices, graph: Graph, *, smallest: bool = False) -> Price:
+def macs_price(prices: Prices, graph: Graph, **_: bool) -> Price:
     """A price without a plan: the MACs, the largest two tensors, and the bytes of the weights."""
     sizes = sorted(tensor.type.elements for tensor in graph.tensors.values() if tensor.data is None)
     held = sum(tensor.type.elements for tensor in graph.tensors.values() if tensor.data is not None)
@@ -225,7 +225,7 @@ def test_a_model_that_fits_already_needs_no_step(tmp_path: Path) -> None:
 
 
 def test_moves_bring_a_network_to_a_board_that_it_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(prices: Prices, graph: Graph, *, smallest: bool = False) -> Price:
+    def short(prices: Prices, graph: Graph, **_: bool) -> Price:
         found = macs_price(prices, graph)
         return replace(found, lacking_sram=max(0, found.sram - 1600), lacking_flash=max(0, found.flash - 7000))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu_host.firmware.objects import deepest, read
 
 # Pushes five words in two steps, in a function of one array, and pops them on both paths.
@@ -100,3 +102,55 @@ def test_the_end_of_a_path_is_no_end_of_the_next_one():
 def test_a_frame_of_which_the_code_shows_less_stays():
     assert deepest(24, ()) == 24
     assert deepest(0, (4, -4, 8, -8)) == 8
+
+
+# Each function leaves through a register, or not.
+JUMPS = {
+    "pointer": ("int pointer(int (*of)(int), int n) { return of(n) + 1; }", True),
+    "tail": ("int tail(int (*of)(int), int n) { return of(n + 1); }", True),
+    "wide": (
+        'int wide(int (*of)(int), int n) { __asm volatile("jalr ra, 4(%0)" : : "r"(of) : "ra"); return n; }',
+        True,
+    ),
+    "direct": ("int other(int n); int direct(int n) { return other(n) + other(n + 1); }", False),
+    "direct_tail": ("int other(int n); int direct_tail(int n) { return other(n + 1); }", False),
+    "leaf": ("int leaf(int n) { return n * n; }", False),
+}
+
+
+@pytest.mark.parametrize("core", ["rv32imc", "rv32imac", "rv32imafc"])
+@pytest.mark.parametrize("name", list(JUMPS))
+def test_a_call_through_a_register_is_found_on_riscv(core: str, name: str, tmp_path: Path):
+    text, through = JUMPS[name]
+    (tmp_path / "jump.c").write_text(text)
+    function = read([_compiled(core, tmp_path / "jump.c")]).functions[name]
+
+    assert function.calls_pointer is through
+    assert function.calls == ({"other"} if "other" in text else set())
+
+
+def _compiled(core: str, source: Path) -> Path:
+    """The object file, as the platform of a written folder makes it."""
+    tools = runpy.run_path(str(FIRMWARE_TEMPLATES / "platform/builder/toolchain.py"))
+    flags = [*tools["tools"](core).target_flags, *tools["OPTIMISE"]]
+    command = [sys.executable, "-m", "ziglang", "clang", *flags, "-c", source.name, "-o", "made.o"]
+    subprocess.run(command, cwd=source.parent, check=True, capture_output=True)
+    return source.with_name("made.o")
+
+
+@pytest.mark.parametrize(("nop", "call"), [(".option norvc\\nnop", "jal ra, .-4"), ("c.nop", "c.jal .-2")])
+def test_a_function_that_calls_itself_without_a_relocation_is_found_on_riscv(nop: str, call: str, tmp_path: Path):
+    text = "\\n".join((nop, call, "ret"))
+    (tmp_path / "again.c").write_text(f'__attribute__((naked)) void again(void) {{ __asm volatile("{text}"); }}')
+
+    assert read([_compiled("rv32imc", tmp_path / "again.c")]).functions["again"].calls == {"again"}
+
+
+def test_what_assembly_takes_of_the_stack_is_part_of_the_frame_on_riscv(tmp_path: Path):
+    """C.ADDI16SP, ADDI and C.ADDI of SP, down and up again."""
+    steps = ("addi sp, sp, -496", "addi sp, sp, -1024", "addi sp, sp, -16", "addi sp, sp, -20")
+    back = [step.replace("-", "") for step in reversed(steps)]
+    text = "\\n".join((*steps, *back, "ret"))
+    (tmp_path / "naked.c").write_text(f'__attribute__((naked)) void naked(void) {{ __asm volatile("{text}"); }}')
+
+    assert read([_compiled("rv32imc", tmp_path / "naked.c")]).functions["naked"].frame == 1556

@@ -8,7 +8,8 @@
 // Clocks, caches, console and tick counter; called once, first.
 void sh_board_init(void);
 
-// The next byte from the console, or -1 when none has arrived.
+// The next byte from the console, or -1 when none has arrived. What was put before is sent now at
+// the latest.
 int32_t sh_board_getc(void);
 
 // Sends one byte, waiting for room.

@@ -12,6 +12,10 @@ _Static_assert(
     SH_APP_CORES <= SH_BOARD_CORES,
     "the library is for more cores than the board's files: write the whole folder again");
 
+#ifdef __clang__ // Armv6-M has no exclusive loads: Clang says so, and calls functions of the family
+#pragma clang diagnostic ignored "-Watomic-alignment"
+#endif
+
 // The job with this number; the others may read it once it is announced.
 static struct {
     sh_cores_part *part;

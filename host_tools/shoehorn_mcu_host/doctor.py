@@ -19,6 +19,7 @@ from pathlib import Path
 
 from shoehorn_mcu_host.base import cbuild, system, walls
 from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.emulators import EMULATORS
 from shoehorn_mcu_host.base.errors import ShoehornError, printable
 
 DISTRIBUTION = "shoehorn-mcu"
@@ -49,6 +50,7 @@ EXTRAS = {
     "tflite-micro": "Runs .tflite models as TensorFlow Lite Micro does (`gen validate --against tflite-micro`).",
     "torch": "Reads PyTorch's models: .pt2, .pt, .pth and .ts; retrains networks (`gen slim`).",
     "images": "Reads images as samples (`gen validate`, `gen quantize`).",
+    "boards": "Emulates the Raspberry Pi Pico, and the bare core of other boards (`gen validate --emulate`).",
     "flash": "Flashes boards that have a debug probe (`gen flash`).",
 }
 """What each extra of the distribution is for, but for those for development and those within another one."""
@@ -208,10 +210,10 @@ def _compilers() -> Iterator[Check]:
 
 
 def _emulators() -> Iterator[Check]:
-    for program, package in system.EMULATORS.items():
-        boards = "a 64-bit Raspberry Pi" if program.endswith("aarch64") else "the other boards"
-        purpose = f"Emulates {boards} (`gen emulate`; `gen validate` and `gen bench` with --emulate)."
-        yield _program(program, purpose, f"on Debian `apt-get install {package}`")
+    for program, row in EMULATORS.items():
+        if row.what_for:
+            purpose = f"Emulates {row.what_for} (`gen emulate`; `gen validate` and `gen bench` with --emulate)."
+            yield _program(program, purpose, row.install)
 
 
 def _program(name: str, purpose: str, cure: str) -> Check:

@@ -31,6 +31,6 @@ void sh_fault_stop(const char *kind, const sh_fault_word *words, int32_t count)
     }
     print("]\r\n");
     for (;;) {
-        __asm volatile("" ::: "memory");
+        (void)sh_board_getc(); // which sends what waits
     }
 }

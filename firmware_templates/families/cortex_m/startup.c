@@ -17,6 +17,8 @@ _Noreturn void sh_fault_report(const uint32_t *frame, uint32_t exception);
 
 #define CPACR 0xE000ED88u // coprocessors 10 and 11 are the FPU and Helium
 #define CFSR 0xE000ED28u  // cause of the fault; reads as zero where a core has none
+#define VTOR 0xE000ED08u  // where the vectors are; Armv6-M may have none
+#define NVIC_ICER 0xE000E180u
 
 // The interrupts below are the only two that a family may use; an unexpected one is a fault.
 __attribute__((weak)) void sh_isr_systick(void)
@@ -53,6 +55,13 @@ void sh_start(void)
     if (SH_BOARD_FPU != 0) {
         SH_REG(CPACR) |= 0xFu << 20;
         __asm volatile("dsb\n\tisb" ::: "memory");
+    }
+    if (__ARM_ARCH > 6) {
+        // a boot loader may have left its own interrupts and vectors
+        for (uint32_t irq = 0; irq < SH_BOARD_IRQS; irq += 32) {
+            SH_REG(NVIC_ICER + irq / 8) = UINT32_MAX;
+        }
+        SH_REG(VTOR) = (uintptr_t)&vectors;
     }
     // volatile: a compiler that sees plain loops makes calls of them, and their frames land in the
     // paint

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: 0BSD
-// nRF51822 (reference manual 3.0): crystal clock, UART0 without flow control, TIMER0 as 64-bit
-// clock. The core has no SysTick.
+// nRF51822 (reference manual 3.0), nRF52833 and nRF52840 (product specifications, NVMC, GPIO,
+// UART): crystal clock, UART0 without flow control, TIMER0 as 64-bit clock. An nRF51's core has no
+// SysTick.
 #include "board_config.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"
@@ -9,8 +10,13 @@
 #define CLOCK_TASKS_HFCLKSTART 0x40000000u
 #define CLOCK_EVENTS_HFCLKSTARTED 0x40000100u
 
-#define GPIO_OUTSET 0x50000508u
-#define GPIO_DIRSET 0x50000518u
+// The port of TX: pins 32 to 47 are those of port 1, which only an nRF52 has.
+#define GPIO (0x50000000u + SH_BOARD_UART_TX_PIN / 32u * 0x300u)
+#define GPIO_OUTSET (GPIO + 0x508u)
+#define GPIO_DIRSET (GPIO + 0x518u)
+
+#define NVMC_ICACHECNF 0x4001E540u // of an nRF52: without its cache, code waits for the flash
+#define ICACHECNF_CACHEEN 1u
 
 #define UART 0x40002000u
 #define UART_TASKS_STARTRX (UART + 0x000u)
@@ -61,8 +67,8 @@ static void timer_start(void)
 
 static void uart_start(void)
 {
-    SH_REG(GPIO_OUTSET) = 1u << SH_BOARD_UART_TX_PIN; // idle high before it becomes an output
-    SH_REG(GPIO_DIRSET) = 1u << SH_BOARD_UART_TX_PIN;
+    SH_REG(GPIO_OUTSET) = 1u << SH_BOARD_UART_TX_PIN % 32u; // idle high before it becomes an output
+    SH_REG(GPIO_DIRSET) = 1u << SH_BOARD_UART_TX_PIN % 32u;
     SH_REG(UART_PSELTXD) = SH_BOARD_UART_TX_PIN;
     SH_REG(UART_PSELRXD) = SH_BOARD_UART_RX_PIN;
     SH_REG(UART_BAUDRATE) = BAUDRATE_115200;
@@ -76,6 +82,9 @@ void sh_board_init(void)
     SH_REG(CLOCK_EVENTS_HFCLKSTARTED) = 0;
     SH_REG(CLOCK_TASKS_HFCLKSTART) = 1; // the RC oscillator is too coarse for a UART
     (void)sh_wait_for(CLOCK_EVENTS_HFCLKSTARTED, 1, 100000);
+    if (SH_BOARD_FPU != 0) { // a Cortex-M4F, which is an nRF52
+        SH_REG(NVMC_ICACHECNF) = ICACHECNF_CACHEEN;
+    }
     timer_start();
     uart_start();
 }

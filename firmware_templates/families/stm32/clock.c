@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The clock control of STM32F1 and F4: the bits at the same position in RCC_CR and RCC_CFGR.
+// The clock control of STM32F1, F4 and L4: the bits at the same position in RCC_CR and RCC_CFGR.
 #include "sh_reg.h"
 #include "sh_stm32.h"
 
@@ -7,8 +7,7 @@
 #define CR_HSERDY (1u << 17)
 #define CR_PLLON (1u << 24)
 #define CR_PLLRDY (1u << 25)
-#define CFGR_SW_PLL 2u
-#define CFGR_SWS_PLL (2u << 2)
+#define CFGR_SWS(sw) ((sw) << 2)
 
 // Reads of a ready bit before a clock is considered missing; more than the start-up time in the
 // data sheet.
@@ -20,11 +19,11 @@ bool sh_crystal_start(uint32_t cr)
     return sh_wait_for(cr, CR_HSERDY, TRIES);
 }
 
-void sh_pll_start(uint32_t cr, uint32_t cfgr)
+void sh_pll_start(uint32_t cr, uint32_t cfgr, uint32_t sw)
 {
     SH_REG(cr) |= CR_PLLON;
     if (sh_wait_for(cr, CR_PLLRDY, TRIES)) {
-        SH_REG(cfgr) |= CFGR_SW_PLL;
-        (void)sh_wait_for(cfgr, CFGR_SWS_PLL, TRIES);
+        SH_REG(cfgr) |= sw;
+        (void)sh_wait_for(cfgr, CFGR_SWS(sw), TRIES);
     }
 }

@@ -6,13 +6,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// 115200 8N1 on the console's USART, whose clock and pins are already on.
-void sh_usart_start(void);
+// The divisor for 115200 baud from the UART's clock.
+#define SH_USART_DIVISOR(hz) (((hz) + 57600u) / 115200u)
+
+// 8N1 on the console's UART, whose clock and pins are already on.
+void sh_usart_start(uint32_t divisor);
+
+// Gives a pin of a port to an alternate function, with a pull-up: an open line reads idle. Not on
+// F1, which has other ports.
+void sh_pin_start(uint32_t port, uint32_t pin, uint32_t function);
 
 // Starts the crystal, in RCC_CR at `cr`; false where it does not start.
 bool sh_crystal_start(uint32_t cr);
 
-// Starts the PLL, whose source and factors are set, and runs on it once it has locked.
-void sh_pll_start(uint32_t cr, uint32_t cfgr);
+// Starts the PLL, whose source and factors are set, and runs on it once it has locked; `sw` is its
+// number among the clocks.
+void sh_pll_start(uint32_t cr, uint32_t cfgr, uint32_t sw);
 
 #endif

@@ -14,9 +14,9 @@
 #define SR_TXE (1u << 7)
 #define CR1_UE_TE_RE ((1u << 13) | (1u << 3) | (1u << 2))
 
-void sh_usart_start(void)
+void sh_usart_start(uint32_t divisor)
 {
-    SH_REG(USART_BRR) = (SH_BOARD_UART_HZ + 57600u) / 115200u;
+    SH_REG(USART_BRR) = divisor;
     SH_REG(USART_CR1) = CR1_UE_TE_RE;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: 0BSD
-// STM32F100 at 24 MHz (RM0041): PLL from the 8 MHz crystal; its flash needs no wait states.
+// STM32F100 at 24 MHz (RM0041) and STM32F103 at 72 MHz (RM0008, 7.3 and 3.3.3): PLL from the 8 MHz
+// crystal; all of the core's clock for USART1, half of it for APB1 above 36 MHz.
+#include "board_config.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
@@ -9,27 +11,42 @@
 #define RCC_CR (RCC + 0x00u)
 #define RCC_CFGR (RCC + 0x04u)
 #define RCC_APB2ENR (RCC + 0x18u)
-#define CFGR_HSE_TIMES_3 ((1u << 16) | (1u << 18))
-#define CFGR_HALF_HSI_TIMES_6 (4u << 18)
+#define CFGR_SW_PLL 2u
+#define CFGR_HSE (1u << 16)
+#define CFGR_TIMES(factor) (((factor)-2u) << 18) // 2 to 16
+#define CFGR_PPRE1_2 (4u << 8)
 #define APB2ENR_AFIO_GPIOA_USART1 ((1u << 0) | (1u << 2) | (1u << 14))
+
+#define FLASH_ACR 0x40022000u
+#define ACR_PREFETCH (1u << 4)
+#define WAITS ((SH_BOARD_UART_HZ - 1u) / 24000000u)
 
 #define GPIOA_CRH 0x40010804u
 #define CRH_PA9_PA10_MASK (0xFFu << 4)
 #define CRH_PA9_OUTPUT_PA10_INPUT ((0xBu << 4) | (0x4u << 8)) // push-pull alternate; floating
 
-static void clock_start(void)
+#define FACTOR (SH_BOARD_UART_HZ / 8000000u)
+
+// Returns the clock in Hz. Without a crystal the PLL multiplies half of the 8 MHz RC oscillator, by
+// 16 at most: then 72 MHz become 64, and time is counted too short by as much.
+static uint32_t clock_start(void)
 {
-    // without a crystal the PLL uses the RC oscillator: same speed, baud rate within 1 %
+    if (WAITS > 0) {
+        SH_REG(FLASH_ACR) = ACR_PREFETCH | WAITS; // before the clock rises; F100 has no such bits
+    }
     bool crystal = sh_crystal_start(RCC_CR);
-    SH_REG(RCC_CFGR) = crystal ? CFGR_HSE_TIMES_3 : CFGR_HALF_HSI_TIMES_6;
-    sh_pll_start(RCC_CR, RCC_CFGR);
+    uint32_t factor = crystal ? FACTOR : (FACTOR * 2u > 16u ? 16u : FACTOR * 2u);
+    uint32_t apb1 = SH_BOARD_UART_HZ > 36000000u ? CFGR_PPRE1_2 : 0;
+    SH_REG(RCC_CFGR) = CFGR_TIMES(factor) | apb1 | (crystal ? CFGR_HSE : 0);
+    sh_pll_start(RCC_CR, RCC_CFGR, CFGR_SW_PLL);
+    return factor * (crystal ? 8000000u : 4000000u);
 }
 
 void sh_board_init(void)
 {
-    clock_start();
+    uint32_t hz = clock_start();
     SH_REG(RCC_APB2ENR) |= APB2ENR_AFIO_GPIOA_USART1;
     SH_REG(GPIOA_CRH) = (SH_REG(GPIOA_CRH) & ~CRH_PA9_PA10_MASK) | CRH_PA9_OUTPUT_PA10_INPUT;
-    sh_usart_start();
+    sh_usart_start(SH_USART_DIVISOR(hz));
     sh_systick_start();
 }

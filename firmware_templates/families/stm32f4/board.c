@@ -23,16 +23,15 @@
 #define FLASH_ACR 0x40023C00u
 #define ACR_PREFETCH_CACHES (SH_BOARD_FLASH_WAITS | (1u << 8) | (1u << 9) | (1u << 10))
 
-#define GPIO_MODER (SH_BOARD_UART_GPIO + 0x00u)
-#define GPIO_PUPDR (SH_BOARD_UART_GPIO + 0x0Cu)
-#define GPIO_AFR(pin) (SH_BOARD_UART_GPIO + 0x20u + (pin) / 8u * 4u)
+#define CFGR_SW_PLL 2u
 
 // VCO from a 1 MHz reference: M = source in MHz, N = the VCO in MHz, P, and Q = 7, which is 48 MHz
-// where N is 336.
+// where N is 336. Bits 28 to 30 keep their reset value: R = 2 on F446, where 0 and 1 are not
+// allowed (RM0390, RCC_PLLCFGR), and reserved on the others.
 static uint32_t pll(uint32_t source_mhz, uint32_t source)
 {
     uint32_t factors = (SH_BOARD_PLL_N << 6) | ((SH_BOARD_PLL_P / 2u - 1u) << 16) | (7u << 24);
-    return source_mhz | factors | (source << 22);
+    return source_mhz | factors | (source << 22) | (2u << 28);
 }
 
 static void voltage_start(void)
@@ -52,21 +51,7 @@ static void clock_start(void)
     bool crystal = sh_crystal_start(RCC_CR);
     SH_REG(RCC_PLLCFGR) = crystal ? pll(SH_BOARD_CRYSTAL_MHZ, 1) : pll(16, 0);
     SH_REG(RCC_CFGR) = SH_BOARD_RCC_CFGR;
-    sh_pll_start(RCC_CR, RCC_CFGR);
-}
-
-// Sets the two bits of a pin in a register of sixteen fields.
-static void field2(uint32_t address, uint32_t pin, uint32_t value)
-{
-    SH_REG(address) = (SH_REG(address) & ~(3u << (2 * pin))) | (value << (2 * pin));
-}
-
-static void uart_pin(uint32_t pin)
-{
-    uint32_t at = 4u * (pin % 8u);
-    SH_REG(GPIO_AFR(pin)) = (SH_REG(GPIO_AFR(pin)) & ~(15u << at)) | (SH_BOARD_UART_AF << at);
-    field2(GPIO_PUPDR, pin, 1); // pull up: an open line reads idle
-    field2(GPIO_MODER, pin, 2);
+    sh_pll_start(RCC_CR, RCC_CFGR, CFGR_SW_PLL);
 }
 
 void sh_board_init(void)
@@ -75,8 +60,8 @@ void sh_board_init(void)
     SH_REG(RCC_AHB1ENR) |= 1u << SH_BOARD_UART_GPIO_INDEX;
     SH_REG(RCC_UART_ENR) |= 1u << SH_BOARD_UART_ENR_BIT;
     (void)SH_REG(RCC_UART_ENR); // two clocks between the enable and the first use (errata ES0182)
-    uart_pin(SH_BOARD_UART_TX_PIN);
-    uart_pin(SH_BOARD_UART_RX_PIN);
-    sh_usart_start();
+    sh_pin_start(SH_BOARD_UART_GPIO, SH_BOARD_UART_TX_PIN, SH_BOARD_UART_AF);
+    sh_pin_start(SH_BOARD_UART_GPIO, SH_BOARD_UART_RX_PIN, SH_BOARD_UART_AF);
+    sh_usart_start(SH_USART_DIVISOR(SH_BOARD_UART_HZ));
     sh_systick_start();
 }

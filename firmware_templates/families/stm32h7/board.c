@@ -3,8 +3,10 @@
 // caches on for flash and the other memories, where there is no DMA to agree with.
 #include "board_config.h"
 #include "sh_board.h"
+#include "sh_caches.h"
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
+#include "sh_stm32.h"
 
 #define PWR 0x58024800u
 #define PWR_CR3 (PWR + 0x0Cu)
@@ -43,27 +45,7 @@
 #define ACR_2WS_FAST (2u | (2u << 4)) // for buses of 185 to 210 MHz at scale 1
 
 #define GPIOD 0x58020C00u
-#define GPIO_MODER (GPIOD + 0x00u)
-#define GPIO_PUPDR (GPIOD + 0x0Cu)
-#define GPIO_AFRH (GPIOD + 0x24u)
-
-#define USART_CR1 (SH_BOARD_UART + 0x00u)
-#define USART_BRR (SH_BOARD_UART + 0x0Cu)
-#define USART_ISR (SH_BOARD_UART + 0x1Cu)
-#define USART_ICR (SH_BOARD_UART + 0x20u)
-#define USART_RDR (SH_BOARD_UART + 0x24u)
-#define USART_TDR (SH_BOARD_UART + 0x28u)
-#define CR1_UE_RE_TE ((1u << 0) | (1u << 2) | (1u << 3))
-#define ISR_ORE (1u << 3)
-#define ISR_RXNE (1u << 5)
-#define ISR_TXE (1u << 7)
-
-#define CCR 0xE000ED14u
-#define CCR_CACHES ((1u << 16) | (1u << 17))
-#define CCSIDR 0xE000ED80u
-#define CSSELR 0xE000ED84u
-#define ICIALLU 0xE000EF50u
-#define DCISW 0xE000EF60u
+#define AF7_USART3 7u
 
 #define TRIES 1000000u
 
@@ -86,57 +68,17 @@ static void clock_start(void)
     }
 }
 
-// A cache holds anything after a reset, so every line is made invalid before it is switched on.
-static void caches_start(void)
-{
-    SH_REG(CSSELR) = 0;
-    uint32_t shape = SH_REG(CCSIDR), sets = (shape >> 13) & 0x7FFFu, ways = (shape >> 3) & 0x3FFu;
-    for (uint32_t set = 0; set <= sets; set++) {
-        for (uint32_t way = 0; way <= ways; way++) {
-            SH_REG(DCISW) = (way << 30) | (set << 5); // four ways, lines of 32 bytes
-        }
-    }
-    SH_REG(ICIALLU) = 0;
-    __asm volatile("dsb\n\tisb" ::: "memory");
-    SH_REG(CCR) |= CCR_CACHES;
-    __asm volatile("dsb\n\tisb" ::: "memory");
-}
-
-// PD8 and PD9, the virtual serial port of the board's probe, with alternate function 7.
-static void uart_start(void)
-{
-    SH_REG(GPIO_AFRH) = (SH_REG(GPIO_AFRH) & ~0xFFu) | 0x77u;
-    SH_REG(GPIO_PUPDR) =
-        (SH_REG(GPIO_PUPDR) & ~(0xFu << 16)) | (5u << 16); // an open line reads idle
-    SH_REG(GPIO_MODER) = (SH_REG(GPIO_MODER) & ~(0xFu << 16)) | (0xAu << 16);
-    SH_REG(USART_BRR) = (SH_BOARD_UART_HZ + 57600u) / 115200u;
-    SH_REG(USART_CR1) = CR1_UE_RE_TE;
-}
-
 void sh_board_init(void)
 {
     clock_start();
-    caches_start();
+    sh_caches_start();
     SH_REG(RCC_AHB2ENR) |= AHB2ENR_SRAM_1_2_3; // without a clock the banks answer with a fault
     SH_REG(RCC_AHB4ENR) |= AHB4ENR_GPIOD;
     SH_REG(RCC_APB1LENR) |= APB1LENR_USART3;
     (void)SH_REG(RCC_APB1LENR); // two clocks between the enable and the first use
-    uart_start();
+    // PD8 and PD9, the virtual serial port of the board's probe
+    sh_pin_start(GPIOD, 8, AF7_USART3);
+    sh_pin_start(GPIOD, 9, AF7_USART3);
+    sh_usart_start(SH_USART_DIVISOR(SH_BOARD_UART_HZ));
     sh_systick_start();
-}
-
-int32_t sh_board_getc(void)
-{
-    uint32_t state = SH_REG(USART_ISR);
-    if ((state & ISR_ORE) != 0) {
-        SH_REG(USART_ICR) = ISR_ORE; // a lost byte never stops the line
-    }
-    return (state & ISR_RXNE) != 0 ? (int32_t)(SH_REG(USART_RDR) & 0xFFu) : -1;
-}
-
-void sh_board_putc(uint8_t byte)
-{
-    while ((SH_REG(USART_ISR) & ISR_TXE) == 0) {
-    }
-    SH_REG(USART_TDR) = byte;
 }

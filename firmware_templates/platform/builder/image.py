@@ -4,6 +4,8 @@
 import shutil
 from pathlib import Path
 
+import esp
+import uf2
 from elftools.elf.elffile import ELFFile
 
 
@@ -51,15 +53,30 @@ def intel_hex(parts: list[tuple[int, bytes]]) -> str:
     return "".join(lines) + _record(1, 0, b"")
 
 
+def _number(value: int | str) -> int:
+    """A manifest's number, which may be a text such as "0xE48BFF56"."""
+    return int(value, 16) if isinstance(value, str) else value
+
+
 def write(elf_path: Path, spec: dict, board_folder: Path) -> None:
-    """Writes spec["image"] (none: the ELF is the image) and, for a Pi, config.txt beside the ELF."""
+    """Writes spec["image"] (none: the ELF is the image) beside the ELF, and for a Pi config.txt, for an ESP32-C the
+    image of an application, application.bin. ImageError: the flash has no room for it.
+    """
     name = spec.get("image", "")
     if not name:
         return
     parts = contents(elf_path)
     target = elf_path.with_name(name)
-    if target.suffix == ".hex":
+    if spec["flash_tool"] == "esptool":
+        with elf_path.open("rb") as file:
+            entry = ELFFile(file)["e_entry"]
+        application = esp.application(parts, entry, spec["family"], spec["partition_bytes"])
+        target.write_bytes(esp.direct(parts, spec["flash_bytes"]))
+        target.with_name("application.bin").write_bytes(application)
+    elif target.suffix == ".hex":
         target.write_text(intel_hex(parts))
+    elif target.suffix == ".uf2":
+        target.write_bytes(uf2.uf2(parts, _number(spec["uf2_family"])))
     else:
         target.write_bytes(binary(parts))
     if (board_folder / "config.txt").is_file():

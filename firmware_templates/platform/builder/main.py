@@ -14,6 +14,7 @@ project = Path(env.subst("$PROJECT_DIR"))
 platform = Path(env.PioPlatform().get_dir())
 sys.path.insert(0, str(platform / "builder"))
 
+import esp  # noqa: E402
 import image  # noqa: E402
 import toolchain  # noqa: E402
 import upload  # noqa: E402
@@ -55,7 +56,9 @@ env.Append(
 )
 if tools.freestanding:
     script = project / "lib" / "board" / "link.ld"
-    env.Append(LINKFLAGS=["-nostartfiles", "-Wl,-e,sh_start", "-T", str(script)])
+    # Small pages: in larger ones the linker puts the ELF's own header before an image that begins in the middle of one.
+    pages = "-Wl,-z,max-page-size=4096"
+    env.Append(LINKFLAGS=["-nostartfiles", "-Wl,-e,sh_start", pages, "-T", str(script)])
 
 program = env.File("$BUILD_DIR/firmware.elf") if "nobuild" in COMMAND_LINE_TARGETS else env.BuildProgram()
 if tools.freestanding:
@@ -64,7 +67,10 @@ if tools.freestanding:
 
 def write_images(target, source, env):
     """Writes the images after linking."""
-    image.write(Path(str(target[0])), board["shoehorn"], project / "lib" / "board")
+    try:
+        image.write(Path(str(target[0])), board["shoehorn"], project / "lib" / "board")
+    except esp.ImageError as error:
+        fail(str(error))
 
 
 env.AddPostAction(program, env.VerboseAction(write_images, "Writing the image"))

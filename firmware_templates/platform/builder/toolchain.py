@@ -30,6 +30,9 @@ CORES = {
     "cortex-m55": ("thumbv8.1m.main-none-eabihf", "cortex-m55", "thumb-freestanding-eabihf", "cortex_m55"),
     "arm1176": ("armv6kz-none-eabihf", "arm1176jzf-s", "arm-freestanding-eabihf", "arm1176jzf_s"),
     "cortex-a53": ("aarch64-none-elf", "cortex-a53", "aarch64-freestanding-none", "cortex_a53"),
+    "rv32imc": ("riscv32-none-elf", "rv32imc", "riscv32-freestanding-none", "generic_rv32+m+c"),
+    "rv32imac": ("riscv32-none-elf", "rv32imac", "riscv32-freestanding-none", "generic_rv32+m+a+c"),
+    "rv32imafc": ("riscv32-none-elf", "rv32imafc", "riscv32-freestanding-none", "generic_rv32+m+a+f+c"),
 }
 
 
@@ -55,4 +58,14 @@ def tools(core: str) -> Tools:
     headers = Path(ziglang.__file__).parent / "lib" / "include"
     bare = ("-ffreestanding", "-nostdinc", "-isystem", str(headers), "-fstack-usage")
     link = ("-target", zig_target, f"-mcpu={zig_cpu}")
-    return Tools("clang", (f"--target={triple}", f"-mcpu={cpu}", *bare), link, True)
+    return Tools("clang", (f"--target={triple}", *_core_flags(cpu), *bare), link, True)
+
+
+def _core_flags(cpu: str) -> tuple[str, ...]:
+    """Clang's flags for a core. Of RISC-V it is given as extensions; their small data needs a register that no
+    start-up code sets, and relaxed calls have no target before they are linked, which the stack bound needs.
+    """
+    if not cpu.startswith("rv32"):
+        return (f"-mcpu={cpu}",)
+    abi = "ilp32f" if "f" in cpu[4:] else "ilp32"
+    return (f"-march={cpu}_zicsr", f"-mabi={abi}", "-msmall-data-limit=0", "-mno-relax")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""Writes the image to the board: a debug probe, a USB drive, a boot partition, or an emulator that boots it."""
+"""Writes the image: to a debug probe, a serial port, a USB drive or a boot partition, or boots it in an emulator."""
 
 import os
 import shutil
@@ -11,6 +11,15 @@ from pathlib import Path
 
 from serial import Serial
 
+_GIVE = "give the mount point: gen flash DIR --mount PLACE"
+# By the image's suffix: files that only the board's drive has, and what to do where there is no such drive.
+_MARKS = {
+    ".hex": (("MICROBIT.HTM", "DETAILS.TXT"), f"connect the board by USB, or {_GIVE}"),
+    ".uf2": (
+        ("INFO_UF2.TXT",),
+        f"hold the button BOOTSEL while you connect the board, or press RESET twice, or {_GIVE}",
+    ),
+}
 BOOT_SECONDS = 30.0
 KEPT = ".before-shoehorn"
 
@@ -48,10 +57,17 @@ def _pyocd(spec: dict, build: Path, port: str) -> list[list[str]]:
     return [[sys.executable, "-m", "pyocd", "flash", "-t", target, *probe, str(build / spec["image"])]]
 
 
+def _esptool(spec: dict, build: Path, port: str) -> list[list[str]]:
+    place = ["--port", port] if port else []
+    chip = ["--chip", spec["family"]]
+    return [[sys.executable, "-m", "esptool", *chip, *place, "write_flash", "0x0", str(build / spec["image"])]]
+
+
 def _drive(spec: dict, build: Path, port: str) -> list[list[str]]:
-    drive = Path(port) if port else _find_drive("MICROBIT.HTM")
-    if not drive.is_dir() or not any((drive / name).exists() for name in ("MICROBIT.HTM", "DETAILS.TXT")):
-        raise UploadError(f"{drive}: not the board's USB drive (no MICROBIT.HTM, no DETAILS.TXT); give its mount point")
+    marks, cure = _MARKS[Path(spec["image"]).suffix]
+    drive = Path(port) if port else _find_drive(marks[0], cure)
+    if not drive.is_dir() or not any((drive / name).exists() for name in marks):
+        raise UploadError(f"{drive}: not the board's USB drive (no {', no '.join(marks)}); {cure}")
     return _onto_drive(spec, build, drive)
 
 
@@ -59,7 +75,7 @@ def _onto_drive(spec: dict, build: Path, drive: Path) -> list[list[str]]:
     return [["cp", str(build / spec["image"]), str(drive / spec["image"])]]
 
 
-def _find_drive(mark: str) -> Path:
+def _find_drive(mark: str, cure: str) -> Path:
     """The one mounted drive with the file `mark`."""
     mounts = Path("/proc/mounts")
     lines = mounts.read_text().splitlines() if mounts.exists() else []
@@ -67,9 +83,15 @@ def _find_drive(mark: str) -> Path:
     letters = [Path(f"{letter}:/") for letter in "DEFGHIJKLMNOPQRSTUVWXYZ"] if os.name == "nt" else []
     found = [p for p in [*points, *Path("/Volumes").glob("*"), *letters] if (p / mark).exists()]
     if len(found) != 1:
-        several = ": " + ", ".join(map(str, found)) if found else ""
-        raise UploadError(f"{len(found)} mounted drives with {mark}{several}; give the mount point")
+        if found:
+            raise UploadError(f"{len(found)} mounted drives with {mark}: {', '.join(map(str, found))}; {_GIVE}")
+        raise UploadError(f"no mounted drive with {mark}; {cure}")
     return found[0]
+
+
+def _teensy(spec: dict, build: Path, port: str) -> list[list[str]]:
+    """PJRC's loader, which waits until the button on the board is pressed; it writes to the only board."""
+    return [["teensy_loader_cli", f"--mcu={_TEENSIES[spec['family']]}", "-w", "-v", str(build / spec["image"])]]
 
 
 def _boot_partition(spec: dict, build: Path, port: str) -> list[list[str]]:
@@ -96,7 +118,15 @@ def _emulator(spec: dict, build: Path, port: str) -> list[list[str]]:
 
 
 _ONTO = {"drive": _onto_drive, "boot-partition": _onto_card}
-_COMMANDS = {"pyocd": _pyocd, "drive": _drive, "boot-partition": _boot_partition, "emulator": _emulator}
+_TEENSIES = {"imxrt1062": "TEENSY41"}
+_COMMANDS = {
+    "pyocd": _pyocd,
+    "esptool": _esptool,
+    "drive": _drive,
+    "teensy": _teensy,
+    "boot-partition": _boot_partition,
+    "emulator": _emulator,
+}
 
 
 def run(spec: dict, build: Path, port: str) -> None:
@@ -109,18 +139,30 @@ def run(spec: dict, build: Path, port: str) -> None:
             Path(command[1]).replace(command[2])
         elif command[0] == "cp":
             _copy(command[1], command[2])
+        elif spec["flash_tool"] == "teensy":
+            _load(command)
+        elif spec["flash_tool"] == "esptool":
+            _over_serial(command)
         else:
             _probe(command, spec["pyocd_target"])
 
 
 def _copy(source: str, target: str) -> None:
-    """Copies a file and waits until it is written to the card."""
+    """Copies a file and waits until it is written to the card.
+
+    A board that takes UF2 starts the image as soon as its last block has arrived, and its drive is gone.
+    """
+    written = False
     try:
-        shutil.copyfile(source, target)
-        with Path(target).open("r+b") as file:
+        with Path(source).open("rb") as image, Path(target).open("wb") as file:
+            shutil.copyfileobj(image, file)
+            file.flush()
+            written = True
             os.fsync(file.fileno())
     except OSError as error:
-        raise UploadError(f"{target}: {error.strerror}") from error
+        gone = not (Path(target).parent / _MARKS[".uf2"][0][0]).exists()
+        if not (written and gone and target.endswith(".uf2")):
+            raise UploadError(f"{target}: {error.strerror}") from error
 
 
 def _probe(command: list[str], target: str) -> None:
@@ -129,6 +171,20 @@ def _probe(command: list[str], target: str) -> None:
     if subprocess.run(command, check=False).returncode != 0:
         cure = f"{sys.executable} -m pyocd pack install {target}"
         raise UploadError(f"pyOCD failed; is the probe connected? If it does not know {target}: {cure}")
+
+
+def _load(command: list[str]) -> None:
+    if shutil.which(command[0]) is None:
+        raise UploadError(f"{command[0]} is not installed; on Debian `apt-get install teensy-loader-cli` brings it")
+    if subprocess.run(command, check=False).returncode != 0:
+        raise UploadError(f"{command[0]} failed; is the board connected, and its button pressed?")
+
+
+def _over_serial(command: list[str]) -> None:
+    if find_spec("esptool") is None:
+        raise UploadError(f"esptool is not installed: {sys.executable} -m pip install esptool")
+    if subprocess.run(command, check=False).returncode != 0:
+        raise UploadError("esptool failed; is the board's serial port connected and free? Else hold BOOT, press RESET")
 
 
 def _boot(command: list[str]) -> None:

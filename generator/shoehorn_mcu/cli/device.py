@@ -147,7 +147,8 @@ def bench(folder: Path, port: str | None, emulated: bool, name: str | None, runs
     said = []
     for project in projects:
         timing = _timing(project, port, emulated, runs)
-        found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
+        clock = session.clock_name(project, emulated)
+        found = timing.json(project.board_id, "emulator" if emulated else "serial", clock)
         said.append(found)
         if not as_json:
             _print_timing(found, timing, project.model_name if len(projects) > 1 else None)

@@ -12,7 +12,8 @@ from shoehorn_mcu.base.errors import printable
 from shoehorn_mcu.cli.console import emit_json, err, json_option, out, print_notes, print_table
 from shoehorn_mcu.kernels import CATALOGUE
 from shoehorn_mcu.machine import targets
-from shoehorn_mcu_host.base.manifest import Memory
+from shoehorn_mcu_host.base.emulators import Level, provers
+from shoehorn_mcu_host.base.manifest import Memory, Shoehorn
 
 _HEAD = ("board", "cpu", "kernels", "SRAM", "flash", "core", "timer", "verified", "name")
 _VERIFIED = _HEAD.index("verified")
@@ -27,20 +28,25 @@ def boards(as_json: bool) -> None:
     """Lists the boards, their kernels and clocks, and how far each is verified.
 
     `kernels` names the best instruction set that the board runs and for which there are kernels; `c` is portable C.
-    `core` is the processor's clock, `timer` the one that `gen bench` reads. `verified` is the furthest test that
-    passed: build, emulator or hardware; it is in the title where it is the same for all. A board of yours that cannot
-    be used is left out, with a note.
+    `core` is the processor's clock, `timer` the one that `gen bench` reads. `verified` is the furthest that was proven,
+    and is in the title where it is the same for all; the last table says what each level proves, and by what. A board
+    of yours that cannot be used is named with its fault in one line at the end.
     """
     listed, faults = targets.listed()
     notes = [printable(str(fault)) for fault in faults]
-    print_notes(notes)
     if as_json:
-        emit_json({"boards": [_row(board) for board in listed], **({"unusable": notes} if notes else {})})
+        print_notes(notes)
+        levels = {level: {"proves": level.proves, "by": provers(level)} for level in Level}
+        unusable = {"unusable": notes} if notes else {}
+        emit_json({"boards": [_row(board) for board in listed], "levels": levels, **unusable})
         return
     for title, physical in _GROUPS:
         cells = [_cells(_row(board)) for board in listed if _is_physical(board) is physical]
         if cells:
             _print_boards(title, cells)
+    rows = [(level, level.proves, provers(level)) for level in Level]
+    print_table(("verified", "proves that", "by"), rows, title="how far a board is verified", fold=1)
+    print_notes(notes)
 
 
 def _print_boards(title: str, cells: Sequence[Sequence[str]]) -> None:
@@ -80,8 +86,19 @@ def _row(board: targets.Board) -> Mapping[str, Any]:
         "core_hz": spec.core_hz,
         "clock": {"name": spec.clock_name, "hz": spec.tick_hz},
         "physical": _is_physical(board),
-        "verified": list(spec.verified),
+        "verified": [str(level) for level in sorted(spec.verified, key=lambda level: level.rank)],
+        "level": None if spec.level is None else str(spec.level),
+        "proof": spec.proof or None,
+        "emulator": _emulator(spec),
     }
+
+
+def _emulator(spec: Shoehorn) -> Mapping[str, Any] | None:
+    """What runs the board's image without the board, and what its clock counts."""
+    if (emulator := spec.emulator) is None:
+        return None
+    row = emulator.row
+    return {"program": emulator.program, "machine": emulator.machine, "proves": row.proves, "unit": row.counts}
 
 
 def _memory(memory: Memory) -> Mapping[str, Any]:
@@ -93,12 +110,12 @@ def _memory(memory: Memory) -> Mapping[str, Any]:
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     sizes = (_kilobytes(row["sram_bytes"]), _kilobytes(row["flash_bytes"]))
     core = "" if row["core_hz"] is None else _hertz(row["core_hz"])
-    best, verified = row["kernel_isas"][0], row["verified"][-1] if row["verified"] else "no"
-    return row["id"], row["cpu"], best, *sizes, core, _hertz(row["clock"]["hz"]), verified, row["name"]
+    level = row["level"] or "no"
+    return row["id"], row["cpu"], row["kernel_isas"][0], *sizes, core, _hertz(row["clock"]["hz"]), level, row["name"]
 
 
 def _kilobytes(size_bytes: int) -> str:
-    return f"{size_bytes / 1024:g}K" if size_bytes < 1024**2 else f"{size_bytes / 1024**2:g}M"
+    return f"{size_bytes / 1024:g}K" if size_bytes < 1024**2 else f"{round(size_bytes / 1024**2, 1):g}M"
 
 
 def _hertz(hz: int) -> str:

@@ -20,6 +20,7 @@ from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli.page import curve_json, page_options, points, print_curve, progress, shown_by_default, write_page
 from shoehorn_mcu.cli.plan import print_plan, print_together
 from shoehorn_mcu.emit import bundle
+from shoehorn_mcu.emit.folder import framework as frameworks
 from shoehorn_mcu.emit.folder import mlperf
 from shoehorn_mcu.emit.folder.project import refresh_models
 from shoehorn_mcu.firmware import build, several
@@ -47,6 +48,15 @@ if TYPE_CHECKING:
     default="auto",
     show_default=True,
     help="MLPerf Tiny task of the text protocol; auto: chosen by the model's shapes.",
+)
+@grouped(
+    Group.OUTPUT,
+    "--framework",
+    type=click.Choice(frameworks.CHOICES),
+    default=frameworks.NONE,
+    show_default=True,
+    help="Write a project of this framework for the vendor's own platform in PlatformIO, with a program that runs the "
+    "model, instead of the firmware that `gen validate` and `gen bench` talk to.",
 )
 @grouped(
     Group.OUTPUT,
@@ -83,6 +93,7 @@ def firmware(
     model: Path | None,
     folder: Path | None,
     task: str,
+    framework: str,
     library_only: bool,
     data: Path | None,
     concurrent: bool,
@@ -101,6 +112,8 @@ def firmware(
     if model is not None and planning.second is not None and not planning.pipeline:
         if data is not None:
             raise click.UsageError("--quantize is for one model; `gen quantize` writes each to a file")
+        if framework != frameworks.NONE:
+            raise click.UsageError("--framework is for one model")
         models = [model, planning.second, *more]
         _write_several(models, planning, streamed, concurrent, task, folder, library_only, force, as_json)
         return
@@ -108,6 +121,8 @@ def firmware(
         raise click.UsageError(f"--pipeline makes one model of two; '{more[0]}' is a third")
     if concurrent or streamed:
         raise click.UsageError("--concurrent and --stream are for several models; of one, use --stream-input")
+    if framework != frameworks.NONE and library_only:
+        raise click.UsageError("--library-only refreshes our own firmware; leave --framework or it out")
     board, options = resolved(planning.of_one(), caller_arena)
     assert board is not None  # click requires it
     source = model or MODELS / "digits.tflite"
@@ -121,7 +136,7 @@ def firmware(
                 source, made = files_to_remove.enter_context(quantized_file(source, data, given, say))
             options = replace(options, shapes={})  # the quantised file has them
         with progress("planning") as say:
-            planned, files = build.firmware(source, board, options, task, say)
+            planned, files = build.firmware(source, board, options, task, say, framework)
     if made is not None:
         print_notes(made.notes)
     print_notes(planned.notes)
@@ -136,6 +151,8 @@ def firmware(
     if made is not None:
         out.print(summary(made), soft_wrap=True)
     following = ["gen", "validate", str(folder), *(["--emulate"] if board.spec.emulator else [])]
+    if framework != frameworks.NONE:
+        following = ["pio", "run", "-d", str(folder)]
     out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
 
 

@@ -10,6 +10,7 @@ import click
 from rich.text import Text
 
 from shoehorn_mcu.base.paths import MODELS
+from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.cli import device
 from shoehorn_mcu.cli.console import emit_json, err, out, output_options, print_table
 from shoehorn_mcu.cli.outside import allowed, print_comparison
@@ -24,6 +25,7 @@ from shoehorn_mcu_host.validate import outside, samples
 from shoehorn_mcu_host.validate.accuracy import Accuracy, Labels
 from shoehorn_mcu_host.validate.comparison import Comparison, Tolerance
 from shoehorn_mcu_host.validate.outside import Outputs, Source
+from shoehorn_mcu_host.validate.proving import prove, require_provable, write
 from shoehorn_mcu_host.validate.runtimes import RUNTIMES
 from shoehorn_mcu_host.validate.validate import Told, Validation, begins, precise_of, reference_of
 from shoehorn_mcu_host.validate.validate import validate as compare
@@ -81,6 +83,13 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
     metavar="STEPS|PERCENT",
     help="Largest difference that --against and --expect allow: steps, such as 1, or percent of the largest value.",
 )
+@click.option(
+    "--report",
+    "report_to",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what was proven to this JSON file, which a board's manifest can cite.",
+)
 @output_options
 @click.pass_context
 def validate(
@@ -100,6 +109,7 @@ def validate(
     source: Path | None,
     expect: Path | None,
     tolerance: Tolerance | None,
+    report_to: Path | None,
     as_json: bool,
 ) -> None:
     """Compares the board with the reference, byte for byte and op by op.
@@ -131,9 +141,11 @@ def validate(
     if tolerance and not (against or expect):
         raise click.UsageError("--tolerance is for --against and --expect")
     projects = Project.open(folder).chosen(name)
-    if len(projects) > 1 and (given := inputs or outputs or source):
+    if len(projects) > 1 and (given := inputs or outputs or source or report_to):
         raise click.UsageError(f"{given}: belongs to one model; name it with --model")
     emulated = device.is_emulated(projects[0], port, emulated)
+    if report_to:
+        require_provable(port, emulated)
     wish = _Wish(against, source, expect, tolerance)
     jobs = []
     for project in projects:
@@ -147,7 +159,7 @@ def validate(
         jobs.append(_Job(project, plan, given_vectors, bytes_to_move(plan, wanted), labelled, starts, wish))
     if emulated:
         device.ensure_image(projects[0])
-    found = _validated(jobs, port, emulated)
+    found = _validated(jobs, port, emulated, report_to)
     beside = [job.beside(each) for job, each in zip(jobs, found, strict=True)]
     for project, each, others in zip(projects, found, beside, strict=True):
         if inputs and each.precise:
@@ -239,12 +251,16 @@ def _source(word: str, project: Project, given: Path | None) -> Source:
     return replace(found, data=archive.read(found.path).packed()) if word == "torch" else found
 
 
-def _validated(jobs: Sequence[_Job], port: str | None, emulated: bool) -> list[Validation]:
-    """Runs the jobs on one board, which is not reset between them."""
+def _validated(jobs: Sequence[_Job], port: str | None, emulated: bool, report_to: Path | None) -> list[Validation]:
+    """Runs the jobs on one board, which is not reset between them, and writes the report of the only one."""
     first = jobs[0]
-    connection = session.connected(first.project, first.plan, port, emulated, False)
+    connection = session.connected(first.project, first.plan, port, emulated, report_to is not None)
     with connection as link, device.progress_bar("validating", sum(job.moved for job in jobs)) as progress:
-        return [job.run(link, progress) for job in jobs]
+        found = [job.run(link, progress) for job in jobs]
+        if report_to:
+            vector = next(vectors.random(first.project.described, first.plan.inputs, 1, device.SEED))
+            write(report_to, prove(link, first.project, first.plan, vector, found[0], __version__, emulated))
+        return found
 
 
 def _print_validation(found: Validation, project: Project) -> None:

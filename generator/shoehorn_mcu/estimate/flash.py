@@ -116,7 +116,7 @@ def application_bytes(cpu: str, streamed: bool = True) -> int:
 
 def _figures(cpu: str) -> Mapping[str, Any]:
     table = _measured()
-    return table.get(cpu, table[_OTHERS])
+    return table.get(cost.basis(cpu), table[_OTHERS])
 
 
 def plan_bytes(ops: int, steps: int, cpu: str) -> float:

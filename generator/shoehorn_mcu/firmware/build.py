@@ -10,6 +10,7 @@ from pathlib import Path
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.app import Models
+from shoehorn_mcu.emit.folder.framework import NONE, framework_project
 from shoehorn_mcu.emit.folder.graph_file import graph_bytes
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.mlperf import task_of
@@ -265,10 +266,20 @@ def _origin(found: Imported, model: Model, sha256: str, options: Options) -> Ori
 
 
 def firmware(
-    model: Model, board: Board, options: Options, task: str = "auto", say: Callable[[str], None] = lambda _: None
+    model: Model,
+    board: Board,
+    options: Options,
+    task: str = "auto",
+    say: Callable[[str], None] = lambda _: None,
+    framework: str = NONE,
 ) -> tuple[Planned, Bundle]:
-    """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES."""
+    """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES.
+
+    With a `framework` (one of emit.framework.CHOICES) the folder is a project of it, without our application.
+    """
     planned = _with_ram(plan_model(model, board, options, say), board, task)
+    if framework != NONE:
+        return planned, framework_project(planned.unit, planned.constants, board, framework)
     return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
 
 

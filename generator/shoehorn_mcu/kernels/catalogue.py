@@ -9,11 +9,12 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import detection, layout, real
 from shoehorn_mcu.kernels.base.contract import Contract, Oracle, Variant
 from shoehorn_mcu.kernels.base.known import known
-from shoehorn_mcu.kernels.depthwise import mve, neon, simd32, thumb
+from shoehorn_mcu.kernels.depthwise import mve, neon, riscv, simd32, thumb
 from shoehorn_mcu.kernels.element import elementwise, formulas, unary
 from shoehorn_mcu.kernels.linear import conv, packed_conv, packed_dense, partial, thumb_conv, thumb_dense, wide
 from shoehorn_mcu.kernels.linear import mve as mve_linear
 from shoehorn_mcu.kernels.linear import neon as neon_linear
+from shoehorn_mcu.kernels.linear import riscv as riscv_linear
 from shoehorn_mcu.kernels.sequence import recurrent, signal, svdf
 from shoehorn_mcu.kernels.window import pool, resize, sums
 from shoehorn_mcu.machine.targets import Isa
@@ -23,6 +24,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *packed_conv.VARIANTS,
     *mve_linear.VARIANTS,
     *neon_linear.VARIANTS,
+    *riscv_linear.VARIANTS,
     *packed_dense.VARIANTS,
     *thumb_conv.VARIANTS,
     *thumb_dense.VARIANTS,
@@ -30,6 +32,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *simd32.VARIANTS,
     *mve.VARIANTS,
     *neon.VARIANTS,
+    *riscv.VARIANTS,
     *partial.VARIANTS,
     *wide.VARIANTS,
     *sums.VARIANTS,

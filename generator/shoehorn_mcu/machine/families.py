@@ -6,21 +6,41 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pydantic
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
+from shoehorn_mcu_host.base.emulators import Level
 from shoehorn_mcu_host.base.files import read_json
-from shoehorn_mcu_host.base.manifest import Count, Define, Manifest, Register, Shoehorn
+from shoehorn_mcu_host.base.manifest import Count, Define, Line, Manifest, Register, Shoehorn
 
 FOLDER = FIRMWARE_TEMPLATES / "families"
 
-_CURE = "docs/boards.md lists what the family needs"
+_CURE = "docs/families.md lists what the family needs"
+_MOST_TOLD = 3  # defines of one fault
+_PORT_BYTES = 0x400  # between the ports of an STM32
 _Range = tuple[Register, Register]
 
 
 class _Row(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Meaning(_Row):
+    """A row of defines.json: what a define of this name is in every family that needs it."""
+
+    means: Line
+    unit: Literal["address", "bit", "bits", "Hz", "MHz", "number", "offset", "pin"]
+
+    def shown(self, value: int) -> str:
+        """Addresses and bits as manuals have them."""
+        digits = {"address": 8, "bits": 1, "offset": 2}.get(self.unit)
+        return str(value) if digits is None else f"0x{value:0{digits}X}"
+
+    def limits(self, least: int, most: int) -> str:
+        """The values that a family takes."""
+        return self.shown(least) if least == most else f"from {self.shown(least)} to {self.shown(most)}"
 
 
 class Chip(_Row):
@@ -32,7 +52,36 @@ class Chip(_Row):
     apb1_hz: Count | None = None  # the limits of its buses
     apb2_hz: Count | None = None
     uarts: tuple[str, ...] | None = None  # those that it has; None: all of the family's
+    ports: str = ""  # the letters of its ports; empty: their pins are not chosen
     defines: Mapping[Define, _Range] = {}  # narrower than the family's
+
+
+class StubUart(_Row):
+    """The registers of a UART, by their distance from its address; what its status reads without and with a byte."""
+
+    at: Define | Register  # its address, or the define that has it
+    status: Register
+    receive: Register
+    transmit: Register
+    idle: Register  # nothing has arrived, and there is room to send
+    received: Register
+
+
+class Stub(_Row):
+    """What stands for the family's chips where only their core is emulated."""
+
+    uart: StubUart
+    # Where registers are: first address and bytes. Those that are not named here read as all ones: ready.
+    registers: tuple[_Range, ...] = ((0x40000000, 0x20000000), (0xE0000000, 0x00100000))
+    values: Mapping[Register, Register] = {}  # others, by their addresses
+
+    def document(self, defines: Mapping[str, int]) -> Mapping[str, object]:
+        """The object of a folder's stub.json, for a board with these defines."""
+        base = defines[self.uart.at] if isinstance(self.uart.at, str) else self.uart.at
+        uart = {name: base + getattr(self.uart, name) for name in ("status", "receive", "transmit")}
+        uart |= {"idle": self.uart.idle, "received": self.uart.received}
+        values = [[address, value] for address, value in self.values.items()]
+        return {"uart": uart, "registers": [list(each) for each in self.registers], "values": values}
 
 
 class Family(_Row):
@@ -43,8 +92,10 @@ class Family(_Row):
     cpus: tuple[str, ...]
     chips: Mapping[str, Chip]  # by the beginning of build.mcu
     tick_hz: Count | None = None  # of the timer; None: it counts the core's clock
+    console: Line  # where the protocol is spoken, at 115,200 baud
     defines: Mapping[Define, _Range]  # what the drivers need, and the least and the largest value
     uarts: Mapping[str, Mapping[Define, Register]] = {}  # the defines that belong together, by the name of the UART
+    stub: Stub | None = None  # None: its chips need an emulator of their own
 
     def chip(self, mcu: str) -> Chip | None:
         """The chips that this one belongs to."""
@@ -56,6 +107,13 @@ def families() -> Mapping[str, Family]:
     """All families by name."""
     table: Mapping[str, object] = read_json(FOLDER / "families.json")
     return {name: Family.model_validate(row) for name, row in table.items()}
+
+
+@cache
+def meanings() -> Mapping[str, Meaning]:
+    """What the defines of all families are, by name."""
+    table: Mapping[str, object] = read_json(FOLDER / "defines.json")
+    return {name: Meaning.model_validate(row) for name, row in table.items()}
 
 
 def family_files(name: str, several_cores: bool = False) -> Mapping[str, Path]:
@@ -79,6 +137,8 @@ def faults(manifest: Manifest) -> Iterator[str]:
     if (chip := family.chip(mcu)) is None:
         yield f"build.mcu: family {spec.family} has no start-up code for {mcu}; it is for {', '.join(family.chips)}"
         return
+    if spec.emulator and spec.emulator.row.proves is Level.CORE and family.stub is None:
+        yield f"shoehorn.emulator.program: family {spec.family} has no stub for {spec.emulator.program}; leave it out"
     yield from _memories(spec)
     wrong = [*_defines(spec, family, chip), *_uart(spec, family, chip, mcu)]
     yield from wrong
@@ -117,23 +177,21 @@ def _taken(spec: Shoehorn, text: str) -> Iterator[str]:
 def _defines(spec: Shoehorn, family: Family, chip: Chip) -> Iterator[str]:
     """Faults of the defines one by one."""
     place = "shoehorn.defines"
-    if missing := sorted(family.defines.keys() - spec.defines.keys()):
-        yield f"{place}: family {spec.family} needs {', '.join(missing)} too; {_CURE}"
+    limits = {**family.defines, **chip.defines}
+    if missing := [name for name in family.defines if name not in spec.defines]:
+        needed = ", ".join(f"{name} ({meanings()[name].limits(*limits[name])})" for name in missing[:_MOST_TOLD])
+        more = f" and {len(missing) - _MOST_TOLD} more" if len(missing) > _MOST_TOLD else ""
+        yield f"{place}: family {spec.family} needs {needed}{more} too; {_CURE}"
     if unknown := sorted(spec.defines.keys() - family.defines.keys()):
         yield f"{place}: family {spec.family} does not know {', '.join(unknown)}; leave them out"
-    for name, (least, most) in {**family.defines, **chip.defines}.items():
-        value = spec.defines.get(name, least)
+    for name, (least, most) in limits.items():
+        value, meaning = spec.defines.get(name, least), meanings()[name]
         if not least <= value <= most:
-            limits = _shown(name, least) if least == most else f"from {_shown(name, least)} to {_shown(name, most)}"
-            yield f"{place}.{name}: {_shown(name, value)} must be {limits}; {_CURE}"
+            must = f"must be {meaning.limits(least, most)}: {meaning.means}"
+            yield f"{place}.{name}: {meaning.shown(value)} {must}; {_CURE}"
     fpu = spec.cpu not in ("cortex-m0", "cortex-m3")
     if "SH_BOARD_FPU" in family.defines and spec.defines.get("SH_BOARD_FPU", fpu) != fpu:
         yield f"{place}.SH_BOARD_FPU: a {spec.cpu} has {'an' if fpu else 'no'} FPU; write {int(fpu)}"
-
-
-def _shown(name: str, value: int) -> str:
-    """Addresses as manuals have them."""
-    return f"0x{value:08X}" if value >= 2**20 and not name.endswith("_HZ") else str(value)
 
 
 def _uart(spec: Shoehorn, family: Family, chip: Chip, mcu: str) -> Iterator[str]:
@@ -149,7 +207,24 @@ def _uart(spec: Shoehorn, family: Family, chip: Chip, mcu: str) -> Iterator[str]
         return
     for define, value in rows[name].items():
         if spec.defines.get(define, value) != value:
-            yield f"shoehorn.defines.{define}: {spec.defines[define]} does not belong to {name}; write {value}"
+            given, right = (meanings()[define].shown(each) for each in (spec.defines[define], value))
+            yield f"shoehorn.defines.{define}: {given} does not belong to {name}; write {right}"
+    yield from _port(spec, family, chip, mcu)
+
+
+def _port(spec: Shoehorn, family: Family, chip: Chip, mcu: str) -> Iterator[str]:
+    """A fault of the port of the UART's pins: the chip has it, and its address and number belong together."""
+    port, index = (spec.defines.get(f"SH_BOARD_UART_GPIO{end}") for end in ("", "_INDEX"))
+    if port is None or index is None:
+        return
+    place, shown = "shoehorn.defines.SH_BOARD_UART_GPIO_INDEX", meanings()["SH_BOARD_UART_GPIO"].shown
+    letter = chr(ord("A") + index)
+    if chip.ports and letter not in chip.ports:
+        yield f"{place}: {mcu} has no port {letter}, and so no clock for it; its ports are {', '.join(chip.ports)}"
+        return
+    right = family.defines["SH_BOARD_UART_GPIO"][0] + _PORT_BYTES * index
+    if port != right:
+        yield f"{place}: port {letter} is at {shown(right)}, not {shown(port)}"
 
 
 def _clock(manifest: Manifest, family: Family, chip: Chip) -> Iterator[str]:
@@ -206,7 +281,3 @@ def _stm32f4(spec: Shoehorn, chip: Chip, core_hz: int) -> Iterator[str]:
     scale = 3 if chip.reset_hz and core_hz > chip.reset_hz else 0
     if defines["SH_BOARD_VOLTAGE_SCALE"] != scale:
         yield f"{place}.SH_BOARD_VOLTAGE_SCALE: at {core_hz} Hz write {scale} (0 leaves it as after a reset)"
-    port, index = defines["SH_BOARD_UART_GPIO"], defines["SH_BOARD_UART_GPIO_INDEX"]
-    if port != 0x40020000 + 0x400 * index:
-        right = _shown("", 0x40020000 + 0x400 * index)
-        yield f"{place}.SH_BOARD_UART_GPIO_INDEX: port {index} is at {right}, not {_shown('', port)}"

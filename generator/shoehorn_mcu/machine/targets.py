@@ -14,6 +14,8 @@ import pydantic
 from shoehorn_mcu.base.errors import ShoehornError, did_you_mean, one_line
 from shoehorn_mcu.base.paths import BOARDS
 from shoehorn_mcu.machine import families
+from shoehorn_mcu_host.base import proof
+from shoehorn_mcu_host.base.errors import InputError
 from shoehorn_mcu_host.base.files import read_json
 from shoehorn_mcu_host.base.manifest import Manifest, Shoehorn, faults, first_of
 
@@ -50,6 +52,7 @@ class Isa(Enum):
     SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
     MVE = "mve"  # Helium
     NEON = "neon"
+    RISCV = "riscv"  # RV32IM: 31 registers, and products of 64 bits
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
 
 
@@ -70,6 +73,9 @@ CPUS: dict[str, Cpu] = {
     "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C)),
     "arm1176": Cpu((Isa.SIMD32, Isa.C)),
     "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C)),
+    "rv32imc": Cpu((Isa.RISCV, Isa.C)),
+    "rv32imac": Cpu((Isa.RISCV, Isa.C)),
+    "rv32imafc": Cpu((Isa.RISCV, Isa.C)),
 }
 
 
@@ -85,6 +91,10 @@ _ALIASES = {
     "cortex-m35p": "cortex-m33",
     "cortex-m85": "cortex-m55",
     "arm1176jzf-s": "arm1176",
+    "esp32-c3": "rv32imc",
+    "esp32-c6": "rv32imac",
+    "e31": "rv32imac",
+    "hazard3": "rv32imac",
 }
 
 
@@ -128,6 +138,7 @@ class Board:
     path: Path
     name: str
     spec: Shoehorn
+    mcu: str = ""  # the chip
 
     @property
     def cpu(self) -> Cpu:
@@ -166,7 +177,28 @@ def load_board(path: Path) -> Board:
         raise BoardError(f"{path}: unknown cpu '{manifest.shoehorn.cpu}'; known: {', '.join(CPUS)}")
     if wrong := list(families.faults(manifest)):
         raise BoardError(f"{path}: {first_of(wrong)}")
-    return Board(path.stem, path, manifest.name, manifest.shoehorn)
+    if fault := _proof_fault(path, manifest.shoehorn):
+        raise BoardError(f"{path}: shoehorn.proof: {fault}")
+    return Board(path.stem, path, manifest.name, manifest.shoehorn, manifest.build.mcu)
+
+
+def _proof_fault(path: Path, spec: Shoehorn) -> str:
+    """Why the report that a manifest cites does not prove what the manifest says; empty where it does."""
+    if not spec.proof or spec.level is None:
+        return ""
+    try:
+        found = proof.read(path.parent / spec.proof)
+    except InputError as error:
+        return str(error)
+    except OSError as error:
+        return f"{spec.proof}: cannot be read: {error.strerror}"
+    if found.board != path.stem:
+        return f"{spec.proof} is of board {found.board}"
+    if found.vectors == 0 or found.mismatched_vectors:
+        return f"{spec.proof} has {found.mismatched_vectors} mismatched of {found.vectors} vectors"
+    if found.level.rank < spec.level.rank:
+        return f"{spec.proof} proves '{found.level}', not '{spec.level}'"
+    return ""
 
 
 def boards() -> list[Board]:

@@ -73,6 +73,11 @@ class Candidates:
         """The lower bound on plans without blocks in bands, in bytes."""
         return min(self._searches.rows.minimax().peak, self.whole.outcome.bound_bytes)
 
+    @property
+    def peak(self) -> int:
+        """The bytes that are alive at once in the best order by groups of rows, or whole tensors if that is less."""
+        return min(self._searches.rows.minimax().peak, self.whole.arena_bytes)
+
     def at_least(self) -> tuple[int, str | None]:
         """A lower bound on every searched plan, in bytes, and the op that sets it; None where no single op does."""
         largest, op = tightest(self._flow)

@@ -65,6 +65,9 @@ class Scope:
     below: int | None = None
     # The caller has the chosen plan `checked`, on the problem of the ops that are emitted for it.
     unchecked: bool = False
+    # A refusal because of the lower bound has the lowest peak by rows as the bytes needed: no plan is placed, which may
+    # take a minute.
+    quick_refusal: bool = False
 
 
 EVERYWHERE = Scope()
@@ -89,8 +92,7 @@ def make_plan(
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
     candidates = Candidates(problem, most_macs, say, scope.brief, NEVER if scope.below is None else scope.below)
-    keep_rows = scope.keep_rows and not (scope.brief and goal is Goal.SRAM)
-    plan = _Search(problem, goal, candidates, weighing, keep_rows).run()
+    plan = _Search(problem, goal, candidates, weighing, scope).run()
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise _refusal(candidates, plan, capacity)
@@ -108,17 +110,21 @@ class _Search:
     """The search for the best candidate, whose outcome's reason says why it ended with it."""
 
     def __init__(
-        self, problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, keep_rows: bool
+        self, problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, scope: Scope
     ) -> None:
         self._capacity, self._in_time, self._candidates = problem.capacity_bytes, goal is Goal.TIME, candidates
-        self._weighing, self._keep_rows = weighing, keep_rows
+        self._weighing, self._quick_refusal = weighing, scope.quick_refusal
+        self._keep_rows = scope.keep_rows and not (scope.brief and goal is Goal.SRAM)
         self._best: Plan | None = None  # the smallest one so far
         self._fitting: Plan | None = None  # of those that fit the one with the least work
 
     def run(self) -> Plan:
         """The best candidate, or that so far when the search is interrupted."""
         try:
-            return (self._fastest() if self._in_time else None) or self._smallest()
+            fastest = self._fastest() if self._in_time else None
+            if fastest is None:
+                self._refuse()
+            return fastest or self._smallest()
         except KeyboardInterrupt:
             if self._best is None:
                 raise
@@ -145,6 +151,15 @@ class _Search:
         for plan in candidates.spared(limit) if self._fitting is None and self._keep_rows else ():
             self._fitting = plan
         return self._fitting
+
+    def _refuse(self) -> None:
+        """Raises DoesNotFit where a refusal is to be quick and the bound is above the capacity."""
+        if not (self._quick_refusal and self._in_time) or self._capacity is None:
+            return
+        bound, _ = self._candidates.at_least()
+        if bound > self._capacity:
+            said = f"needs an arena of at least {bound:,} bytes, {self._capacity:,} are available"
+            raise DoesNotFit(said, self._candidates.peak, self._capacity)
 
     def _smallest(self) -> Plan:
         """The plan with the smallest arena, or the first one that fits where the goal is time."""

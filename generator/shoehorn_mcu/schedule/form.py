@@ -75,6 +75,7 @@ class Form:
             Weighing(self._price, request.prefer_smaller) if weighs else None,
             Scope(
                 brief=request.brief,
+                quick_refusal=request.quick_refusal,
                 keep_rows=len(self.memories) < 2,
                 below=self.known.plan.total_bytes + 1 if self.known else None,
                 unchecked=True,

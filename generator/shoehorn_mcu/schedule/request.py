@@ -32,6 +32,7 @@ class PlanRequest:
     memories: tuple[Memory, ...] = ()  # several, in place of the one of `capacity_bytes`
     stream_output: bool = False  # the output is handed out row by row
     brief: bool = False  # a quicker search, as make_plan says
+    quick_refusal: bool = False  # as make_plan says
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,8 @@ def choices(
     """Every move that the recipe allows, those that gain most first, those that are not tried last with the reason.
 
     A gain is what a move takes away of the figures that are `wanted`, in percent and added up. Of a network that does
-    not fit the board it is what the move takes away of the bytes that the board has too few.
+    not fit the board it is what the move takes away of the bytes that the board has too few. Both are of plans that
+    compute each row once, so that a move is priced in little time.
     """
     found = []
     for moved in moves(graph, recipe.moves.use, recipe.moves.reduce):
@@ -91,11 +92,11 @@ def _priced(graph: Graph, moved: Moved, prices: Prices, recipe: Recipe, wanted: 
     kept = [keep for keep in recipe.moves.keep if any(name.startswith(keep) for name in names)]
     if kept:
         return Choice(moved, None, 0.0, f"changes '{kept[0]}', which the recipe keeps")
-    before, after, board = prices.of(graph), prices.of(moved.graph), prices.board
+    before, after, board = prices.of(graph, once=True), prices.of(moved.graph, once=True), prices.board
     if after.lacking and not before.lacking:
         return Choice(moved, after, 0.0, f"does not fit {board.id}")
     figures = [(before.of(what), after.of(what)) for what in wanted]
-    if before.lacking:
+    if prices.of(graph).lacking:
         figures = [(before.lacking, after.lacking)]
     gain = sum(100 * (1 - new / max(1, old)) for old, new in figures)
     refused = "" if gain > 0 else f"gains nothing on {board.id}"

@@ -30,8 +30,8 @@ LOOKING_AT_WEIGHTS = frozenset({"zero-constant-channels", "fold-constant-channel
 class Price:
     """Predicted cost of one inference by the fastest plan that fits the board, or by the smallest if that is asked for.
 
-    Of a network that does not fit, `sram` is what the smallest plan that was found needs, and the time is that of the
-    fastest plan in as much RAM as it takes.
+    Of a network that does not fit, `sram` is what a small plan needs, and the time is that of the fastest plan in as
+    much RAM as it takes.
     """
 
     instructions: int
@@ -84,11 +84,13 @@ class Prices:
     board: Board
     _known: dict[tuple[object, ...], Price] = field(default_factory=dict)
 
-    def of(self, graph: Graph, *, smallest: bool = False) -> Price:
-        """The price of the fastest plan that fits; `smallest`: of the smallest plan."""
-        key = (graph.ops, graph.outputs, *(graph.tensors[name].type for name in graph.inputs), smallest)
+    def of(self, graph: Graph, *, smallest: bool = False, once: bool = False) -> Price:
+        """The price of the fastest plan that fits; `smallest`: of the smallest plan; `once`: of plans that compute each
+        row once, whose search takes far less time where few bytes are left.
+        """
+        key = (graph.ops, graph.outputs, *(graph.tensors[name].type for name in graph.inputs), smallest, once)
         if key not in self._known:
-            self._known[key] = priced(as_int8(graph), self.board, smallest=smallest)
+            self._known[key] = priced(as_int8(graph), self.board, smallest=smallest, once=once)
         return self._known[key]
 
 
@@ -148,16 +150,17 @@ def _weighted(graph: Graph, board: Board) -> list[tuple[str, str]]:
     return [(name, chosen[name]) for name in met if name in chosen]
 
 
-def priced(graph: Graph, board: Board, *, smallest: bool = False) -> Price:
-    """The price of an int8 graph.
+def priced(graph: Graph, board: Board, *, smallest: bool = False, once: bool = False) -> Price:
+    """The price of an int8 graph, as `Prices.of` says.
 
     The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
     """
     may = limits(board, _OPTIONS)
     cuts = _cuts(graph, board)
-    goal, most_macs = (Goal.SRAM, 0) if smallest else (Goal.TIME, None)
+    goal, most_macs = Goal.SRAM if smallest else Goal.TIME, 0 if smallest or once else None
     try:
-        made = schedule(cuts, PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories))
+        request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=True)
+        made = schedule(cuts, request)
         sram, lacking = made.plan.arena_bytes, 0
     except DoesNotFit as refusal:
         made = schedule(cuts, PlanRequest())

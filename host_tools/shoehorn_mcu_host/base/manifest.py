@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 
 import pydantic
 
+from shoehorn_mcu_host.base.emulators import EMULATORS, Level
+from shoehorn_mcu_host.base.emulators import Emulator as EmulatorRow
 from shoehorn_mcu_host.base.errors import one_line, printable
 
 
@@ -48,7 +50,16 @@ Url = Annotated[str, _text(r"https?://[\w.~:/?#@!&()+,=%-]{1,200}", "an address 
 Define = Annotated[str, _text(r"[A-Z_][A-Z0-9_]{0,63}", "a name in upper-case letters, digits and _")]
 Clock = Annotated[str, _text(r"[0-9]{1,12}L?", "a number of Hz, such as 84000000L")]
 Image = Annotated[
-    str, _text(r"|[A-Za-z0-9_][A-Za-z0-9_-]{0,60}\.(hex|bin|img)", "a file's name that ends in .hex, .bin or .img")
+    str,
+    _text(
+        r"|[A-Za-z0-9_][A-Za-z0-9_-]{0,60}\.(hex|bin|img|uf2)", "a file's name that ends in .hex, .bin, .img or .uf2"
+    ),
+]
+ProofPath = Annotated[
+    str,
+    _text(
+        r"|([A-Za-z0-9_][A-Za-z0-9_-]{0,60}/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}\.json", "FILE.json or FOLDER/FILE.json"
+    ),
 ]
 MemoryName = Annotated[str, _text(r"[a-z][a-z0-9_]{0,23}", "a memory's name in lower-case letters, digits and _")]
 
@@ -100,6 +111,7 @@ class Memory(_Strict):
 # read and write files of this machine, or start programs.
 _OPTIONS = {
     "-accel": r"tcg(,thread=(single|multi))?",
+    "-bios": r"none",  # where the machine would else load one
     "-cpu": r"[A-Za-z0-9][A-Za-z0-9_.-]*(,[a-z0-9_-]+=(on|off|true|false|[0-9]+))*",
     "-m": r"[0-9]{1,6}[KMG]?",
     "-M": r"[A-Za-z0-9][A-Za-z0-9_.-]*",
@@ -109,20 +121,34 @@ _OPTIONS = {
 }
 
 
-class Emulator(_Strict):
-    """How QEMU (or, for `native`, the machine itself) runs the image."""
+def _emulator(program: str) -> str:
+    if program not in EMULATORS:
+        raise ValueError(f"{one_line(program)} is no emulator; known: {', '.join(EMULATORS)}")
+    return program
 
-    program: Literal["qemu-system-arm", "qemu-system-aarch64", "native"]
+
+class Emulator(_Strict):
+    """How an emulator (or, for `native`, the machine itself) runs the image."""
+
+    program: Annotated[str, pydantic.AfterValidator(_emulator)]
     machine: WordOrNone = ""
     arguments: tuple[str, ...] = ()
+    unit: Literal["instructions", "cycles"] | None = None  # what its clock counts; None: what EMULATORS says
+    tick_hz: Positive | None = None  # the rate of its timer; None: that of the board's
+
+    @property
+    def row(self) -> EmulatorRow:
+        """What is known of the program."""
+        return EMULATORS[self.program]
 
     @pydantic.model_validator(mode="after")
     def _has_a_machine_and_arguments_of_its_own(self) -> Emulator:
-        native = self.program == "native"
-        if native and (self.machine or self.arguments):
-            raise ValueError("program native has neither a machine nor arguments; leave them out")
-        if not native and not self.machine:
+        if not self.row.is_qemu and (self.machine or self.arguments):
+            raise ValueError(f"program {self.program} has neither a machine nor arguments; leave them out")
+        if self.row.is_qemu and not self.machine:
             raise ValueError(f"program {self.program} needs a machine, such as microbit")
+        if self.unit not in (None, self.row.counts):
+            raise ValueError(f"unit: {self.program} counts {self.row.counts}, not {self.unit}; leave it out")
         options = iter(self.arguments)
         for option in options:
             value = next(options, "")
@@ -144,6 +170,17 @@ class Cycles(_Strict):
     data_lines: Annotated[int, pydantic.Field(ge=1, le=256)] = 1  # kept for reads of constants
 
 
+Framework = Literal["arduino", "espidf", "stm32cube", "zephyr"]
+
+
+class PlatformIO(_Strict):
+    """The board in PlatformIO's registry: `gen firmware --framework` writes projects for it."""
+
+    platform: Word
+    board: Word
+    frameworks: Annotated[tuple[Framework, ...], pydantic.Field(min_length=1)]
+
+
 class Shoehorn(_Strict):
     """The block `shoehorn` of a board manifest: the facts for which PlatformIO has no key."""
 
@@ -162,10 +199,14 @@ class Shoehorn(_Strict):
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
     defines: dict[Define, Register] = {}  # register addresses and the like: those that the family's drivers need
     emulator: Emulator | None = None
-    flash_tool: Literal["pyocd", "drive", "boot-partition", "emulator"]
+    flash_tool: Literal["pyocd", "esptool", "drive", "teensy", "boot-partition", "emulator"]
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
-    verified: tuple[Literal["build", "emulator", "hardware"], ...]
+    uf2_family: Register | None = None  # of a .uf2: what the board's boot loader knows its images by
+    platformio: PlatformIO | None = None  # None: the registry does not have the board
+    partition_bytes: Count = 0  # of the application's partition on an ESP32, which a bootloader starts
+    verified: tuple[Level, ...] = ()  # what was proven
+    proof: ProofPath = ""  # the report of gen validate that says so, beside the manifest; hardware needs one
 
     @property
     def main_memory(self) -> Memory | None:
@@ -195,12 +236,48 @@ class Shoehorn(_Strict):
         return self
 
     @pydantic.model_validator(mode="after")
+    def _has_an_emulator_of_its_chip(self) -> Shoehorn:
+        families = self.emulator.row.families if self.emulator else frozenset()
+        if self.emulator and families and self.family not in families:
+            known = " and ".join(sorted(families))
+            raise ValueError(f"emulator: {self.emulator.program} has the chips of {known}, not of {self.family}")
+        return self
+
+    @property
+    def level(self) -> Level | None:
+        """How far the board was proven."""
+        return max(self.verified, key=lambda level: level.rank, default=None)
+
+    @pydantic.model_validator(mode="after")
+    def _is_proven_by_its_emulator(self) -> Shoehorn:
+        for level in (Level.CORE, Level.EMULATOR):
+            if level in self.verified and (self.emulator is None or self.emulator.row.proves.rank < level.rank):
+                program = self.emulator.program if self.emulator else "no emulator"
+                raise ValueError(
+                    f"verified: {program} does not prove '{level}'; leave it out, or name an emulator that does"
+                )
+        if Level.HARDWARE in self.verified and not self.proof:
+            raise ValueError("verified: 'hardware' needs proof, a file of `gen validate --port P --report FILE`")
+        return self
+
+    @pydantic.model_validator(mode="after")
     def _has_what_its_flash_tool_and_its_cycles_need(self) -> Shoehorn:
         if self.cycles and self.cycles.wait_states and not any(region.kind == "flash" for region in self.memory):
             raise ValueError("cycles.wait_states needs a memory of kind flash")
-        needs = {"pyocd": "pyocd_target", "drive": "image", "boot-partition": "image", "emulator": "emulator"}
+        needs = {
+            "pyocd": "pyocd_target",
+            "esptool": "partition_bytes",
+            "drive": "image",
+            "teensy": "image",
+            "boot-partition": "image",
+            "emulator": "emulator",
+        }
         if not getattr(self, needs[self.flash_tool]):
             raise ValueError(f"flash_tool {self.flash_tool} needs {needs[self.flash_tool]}")
+        if (self.uf2_family is not None) != self.image.endswith(".uf2"):
+            raise ValueError("an image that ends in .uf2 needs uf2_family, and no other image has one")
+        if self.flash_tool == "emulator" and self.emulator and self.emulator.row.module:
+            raise ValueError(f"flash_tool emulator needs QEMU, not {self.emulator.program}")
         return self
 
 
@@ -217,10 +294,10 @@ class Build(_Strict):
 
 
 class Upload(_Strict):
-    """The block `upload`: the sizes that PlatformIO shows."""
+    """The block `upload`: the sizes that PlatformIO shows, without which it ends."""
 
-    maximum_ram_size: Count | None = None
-    maximum_size: Count | None = None
+    maximum_ram_size: Count
+    maximum_size: Count
 
 
 class Manifest(_Strict):
@@ -232,13 +309,24 @@ class Manifest(_Strict):
     platforms: tuple[Word, ...]
     frameworks: tuple[Word, ...] = ()
     build: Build
-    upload: Upload = Upload()
+    upload: Upload
     shoehorn: Shoehorn
+
+
+# What pydantic says of these kinds of faults is about its classes.
+_WORDS = {
+    "extra_forbidden": "this version knows no such key; leave it out",
+    "missing": "this key is needed",
+    "model_type": "this is no object of JSON",
+}
 
 
 def faults(error: pydantic.ValidationError) -> str:
     """The first faults of a document in one line, each with its key."""
-    told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in error.errors()]
+    told = [
+        (".".join(map(str, each["loc"])), _WORDS.get(each["type"], each["msg"].removeprefix("Value error, ")))
+        for each in error.errors()
+    ]
     return first_of([printable(f"{key}: {message}" if key else message) for key, message in told])
 
 

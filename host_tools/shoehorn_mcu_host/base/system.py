@@ -32,9 +32,6 @@ MATH_LIBRARY = () if sys.platform == "win32" else ("-lm",)
 UNDEFINED_ALLOWED = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
 """Flags for a library whose references to Python's functions are resolved when it is loaded."""
 
-EMULATORS = {"qemu-system-arm": "qemu-system-arm", "qemu-system-aarch64": "qemu-system-arm"}
-"""Each emulator, and the package of Debian that brings it."""
-
 
 def require_native() -> None:
     """HostError unless this system can run the board `native`."""

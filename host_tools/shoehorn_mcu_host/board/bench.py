@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from shoehorn_mcu_host.base.emulators import EMULATORS, Counts
 from shoehorn_mcu_host.board import cores
 from shoehorn_mcu_host.board.cycles import UNMETERED, Count, Mark, Meter, NoMeter
 from shoehorn_mcu_host.board.cycles import by_op as cycles_by_op
@@ -34,8 +35,24 @@ class Unit:
 
 
 # QEMU counts one virtual nanosecond per instruction (-icount shift=0), so a timer of any rate counts them.
-INSTRUCTIONS = Unit("instructions", lambda ticks, hz: round(ticks * 1_000_000_000 / hz))
+_NANOSECOND_HZ = 1_000_000_000
+INSTRUCTIONS = Unit("instructions", lambda ticks, hz: round(ticks * _NANOSECOND_HZ / hz))
 MICROSECONDS = Unit("us", lambda ticks, hz: round(ticks * 1_000_000 / hz, 3))
+
+
+def unit_of(emulator: Mapping[str, Any], spec: Mapping[str, Any]) -> Unit:
+    """The unit of an emulator's clock, by the blocks `emulator` and `shoehorn` of a board's manifest.
+
+    The emulator's timer counts at `emulator.tick_hz`, which is not the board's rate where it emulates a sister chip.
+    """
+    row = EMULATORS[emulator["program"]]
+    if row.counts is Counts.TIME:
+        return MICROSECONDS
+    if row.ticks_are_counts:
+        return Unit(row.counts, lambda ticks, _: ticks)
+    rate = (spec["core_hz"] or spec["tick_hz"]) if row.counts is Counts.CYCLES else _NANOSECOND_HZ
+    tick_hz = emulator["tick_hz"] or spec["tick_hz"]
+    return Unit(row.counts, lambda ticks, _: round(ticks * rate / tick_hz))
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def metered(project: Project, emulated: bool, cores: int) -> Iterator[Meter | Co
         with cycles.metered(project, emulated) as meter:
             yield meter
         return
-    reason = cycles.cannot_load(project) if emulated else ""
+    reason = cycles.cannot_load(project, cores) if emulated else ""
     if not emulated or reason:
         yield NoMeter(reason)
         return

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from shoehorn_mcu_host.base import cbuild
 from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.emulators import EMULATORS
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.firmware.elf import functions
 from shoehorn_mcu_host.folder.project import Project
@@ -130,16 +131,16 @@ def last_pairs(ticks: Sequence[_Reading], pairs: int) -> list[tuple[_Reading, _R
 
 
 def refusal(project: Project, emulated: bool) -> str | None:
-    """Why there are no cycles: empty where the timing is not modelled or nothing is emulated. None: there are some."""
-    emulator = project.spec["emulator"] or {}
-    if not emulated or emulator.get("program") == "native" or project.spec["cycles"] is None:
+    """Why there are no estimates: empty where the timing is not modelled or QEMU does not run. None: there are some."""
+    if not emulated or project.spec["cycles"] is None or not EMULATORS[project.spec["emulator"]["program"]].is_qemu:
         return ""
     return cannot_load(project) or None
 
 
-def cannot_load(project: Project) -> str:
-    """Why the QEMU of an emulated board does not load the plugin; empty where it does."""
-    return _refusal(project.spec["emulator"]["program"])
+def cannot_load(project: Project, cores: int = 1) -> str:
+    """Why the emulator of a board does not load the plugin for so many cores; empty where it does."""
+    program = project.spec["emulator"]["program"]
+    return _refusal(program, cores) if EMULATORS[program].is_qemu else f"{program} takes no plugin of QEMU"
 
 
 def arguments(project: Project, facts: Mapping[str, object], marked: Sequence[str] = MARKED) -> tuple[str, str]:
@@ -183,15 +184,18 @@ def _plugin() -> Path:
 
 
 @functools.cache
-def _refusal(program: str) -> str:
+def _refusal(program: str, cores: int = 1) -> str:
     """Why this QEMU does not load the plugin; empty where it does."""
     quiet = ("-machine", "none", "-display", "none", "-monitor", "none", "-serial", "none")
     try:
-        command = [program, *quiet, "-plugin", f"file={_escaped(_plugin())},probe=on"]
+        several = f",processors={cores}" if cores > 1 else ""
+        command = [program, *quiet, "-plugin", f"file={_escaped(_plugin())},probe=on{several}"]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, timeout=_PROBE_SECONDS, env=environment()
         )
     except (HostError, OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    if len(said) > 1 and said[-1].endswith("returned error code 1"):
+        said.pop()  # the line before is the plugin's own
     return "" if done.returncode == 0 else f"this QEMU does not load the plugin: {said[-1]}"

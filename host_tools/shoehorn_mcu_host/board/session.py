@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from shoehorn_mcu_host.base.emulators import EMULATORS
 from shoehorn_mcu_host.base.errors import HostError
-from shoehorn_mcu_host.board.bench import INSTRUCTIONS, MICROSECONDS, Unit
+from shoehorn_mcu_host.board.bench import MICROSECONDS, Unit, unit_of
 from shoehorn_mcu_host.board.emulate import emulate
 from shoehorn_mcu_host.board.link import Link, Timing
 from shoehorn_mcu_host.board.ports import Port, find
@@ -20,9 +21,15 @@ def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
 
 
 def clock_unit(project: Project, emulated: bool) -> Unit:
-    """What the clock counts: in QEMU instructions; `native` and real boards measure time."""
-    counted = emulated and (project.spec["emulator"] or {}).get("program") != "native"
-    return INSTRUCTIONS if counted else MICROSECONDS
+    """What the clock counts: in an emulator instructions or cycles; `native` and real boards measure time."""
+    return unit_of(project.spec["emulator"], project.spec) if emulated and project.spec["emulator"] else MICROSECONDS
+
+
+def clock_name(project: Project, emulated: bool) -> str:
+    """The clock of `clock_unit`: the board's timer, or an emulator that has none."""
+    program: str = project.spec["emulator"]["program"] if emulated else ""
+    name: str = project.spec["clock_name"]
+    return program if program and EMULATORS[program].ticks_are_counts else name
 
 
 @contextmanager
@@ -36,7 +43,7 @@ def connected(
 ) -> Iterator[Link]:
     """The board in frame mode; with `emulated`, its built image in the emulator.
 
-    `counted`: the emulator's clock counts instructions. `arguments` are further ones for QEMU, such as those of a
+    `counted`: the emulator's clock counts. `arguments` are further ones for QEMU, such as those of a
     meter. The project's model is selected; the time limit follows from its plan's predicted work. Raises HostError.
     """
     timing = _limits(project, plan)
@@ -51,8 +58,7 @@ def connected(
                 link.select(project.number)
                 yield link
         except HostError as error:
-            fault = machine.fault()
-            raise HostError(f"{fault}; {error}" if fault else str(error)) from error
+            raise HostError(machine.fault() or str(error)) from error
 
 
 def turn(link: Link, project: Project, plan: Plan) -> Link:

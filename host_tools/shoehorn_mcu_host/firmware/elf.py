@@ -50,3 +50,14 @@ def functions(path: Path, names: Sequence[str]) -> list[int]:
     if not found or not all(found):
         raise HostError(f"{path}: lacks one of the functions {', '.join(names)}; build it again")
     return [symbols[0]["st_value"] & ~1 for symbols in found if symbols]
+
+
+def loaded(path: Path) -> tuple[int, list[tuple[int, bytes]]]:
+    """Where the image begins to run, and what is written where before that. HostError: it is damaged."""
+    try:
+        with path.open("rb") as file:
+            image = ELFFile(file)
+            parts = [(s["p_paddr"], s.data()) for s in image.iter_segments("PT_LOAD") if s["p_filesz"]]
+            return image["e_entry"], parts
+    except (OSError, ELFError) as error:
+        raise HostError(f"{path}: not a firmware: {error}; build it again") from error

@@ -1,8 +1,11 @@
-"""Decodes just enough of Arm's instruction sets to find calls without relocations, and moves of the stack pointer.
+"""Decodes just enough of Arm's and RISC-V's instructions to find calls without relocations, and moves of the stack
+pointer.
 
 Calls: through registers, or recursive. Moves: those that assembly makes in a function are in no frame size of a
 compiler. Encodings: Arm Architecture Reference Manuals (BLX and BX register, BL immediate; A64 BLR, BR, BL; PUSH, POP,
-STM, LDM, STR, LDR, VPUSH, VPOP, SUB and ADD of SP in T32 and A32). On other machines (native) neither is found.
+STM, LDM, STR, LDR, VPUSH, VPOP, SUB and ADD of SP in T32 and A32); The RISC-V Instruction Set Manual, Volume I (JAL and
+JALR in 2.5, their link registers in table 3; C.J, C.JAL, C.JR, C.JALR, C.ADDI and C.ADDI16SP in the chapter on C). On
+other machines (native) neither is found.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ _CALLS = {
     "EM_ARM": {1, 10, 28, 29, 30, 51, 102, 103},
     "EM_AARCH64": {279, 280, 282, 283},
     "EM_X86_64": {4},
+    "EM_RISCV": {16, 17, 18, 19, 44, 45},  # RISC-V psABI: BRANCH, JAL, CALL, CALL_PLT, RVC_BRANCH, RVC_JUMP
 }
 
 
@@ -44,8 +48,11 @@ def _signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def _thumb(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int | None]]:
-    """(offset, through a register, target of a BL) of each call."""
+_Call = tuple[int, bool, int | None]
+"""Its offset, whether it is through a register, and the target of one that links without a relocation."""
+
+
+def _thumb(data: bytes, start: int, end: int) -> Iterator[_Call]:
     at = start
     while at + 2 <= end:
         (half,) = struct.unpack_from("<H", data, at)
@@ -62,7 +69,7 @@ def _thumb(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int |
         at += 4 if wide else 2
 
 
-def _arm(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int | None]]:
+def _arm(data: bytes, start: int, end: int) -> Iterator[_Call]:
     for at in range(start, end - 3, 4):
         (word,) = struct.unpack_from("<I", data, at)
         if word & 0x0FFFFFF0 == 0x012FFF30 or (word & 0x0FFFFFF0 == 0x012FFF10 and word & 15 != 14):
@@ -136,7 +143,7 @@ def _moves_arm(data: bytes, start: int, end: int) -> Iterator[int]:
             yield size if word & 0x00400000 else -size
 
 
-def _a64(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int | None]]:
+def _a64(data: bytes, start: int, end: int) -> Iterator[_Call]:
     for at in range(start, end - 3, 4):
         (word,) = struct.unpack_from("<I", data, at)
         if word & 0xFFFFFC1F in (0xD63F0000, 0xD61F0000):
@@ -145,13 +152,65 @@ def _a64(data: bytes, start: int, end: int) -> Iterator[tuple[int, bool, int | N
             yield at, False, at + 4 * _signed(word & 0x3FFFFFF, 26)
 
 
-_DECODERS = {"t": _thumb, "a": _arm, "x": _a64}
-_MOVES = {"t": _moves_thumb, "a": _moves_arm}
+_RA = 1  # the link register: a jump through it returns
+
+
+def _instructions(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """(offset, bits) of each instruction of RISC-V; one of 16 bits does not end in 11."""
+    at = start
+    while at + 2 <= end:
+        wide = data[at] & 3 == 3
+        if wide and at + 4 > end:
+            return
+        yield at, int.from_bytes(data[at : at + (4 if wide else 2)], "little")
+        at += 4 if wide else 2
+
+
+def _riscv(data: bytes, start: int, end: int) -> Iterator[_Call]:
+    """A JALR behind an AUIPC of its register goes where that one's relocation says, so it is not through a register."""
+    pair = -1  # the register that the instruction before, an AUIPC, has written
+    for at, word in _instructions(data, start, end):
+        wide, to, through = word & 3 == 3, word >> 7 & 31, word >> 15 & 31
+        if wide and word & 0x707F == 0x67:
+            if through != pair and (to != 0 or through != _RA):
+                yield at, True, None
+        elif not wide and word & 0xE07F == 0x8002 and to != 0:
+            if word & 0x1000 or to != _RA:
+                yield at, True, None
+        elif wide and word & 0x7F == 0x6F and to == _RA:
+            fields = (word >> 31) << 20, (word >> 12 & 0xFF) << 12, (word >> 20 & 1) << 11, (word >> 21 & 0x3FF) << 1
+            yield at, False, at + _signed(sum(fields), 21)
+        elif not wide and word & 0xE003 == 0x2001:
+            yield at, False, at + _signed(_jump(word), 12)
+        pair = to if wide and word & 0x7F == 0x17 else -1
+
+
+def _jump(word: int) -> int:
+    """The immediate of C.JAL, imm[11|4|9:8|10|6|7|3:1|5], which is in bits 12 to 2 of the instruction."""
+    return sum((word >> 12 - place & 1) << bit for place, bit in enumerate((11, 4, 9, 8, 10, 6, 7, 3, 2, 1, 5)))
+
+
+def _moves_riscv(data: bytes, start: int, end: int) -> Iterator[int]:
+    """C.ADDI and ADDI of SP, and C.ADDI16SP, whose immediate is imm[9], then imm[4|6|8:7|5]."""
+    for _, word in _instructions(data, start, end):
+        if word & 0xFFFFF == 0x10113:
+            yield -_signed(word >> 20, 12)
+        elif word & 0xEF83 == 0x0101:
+            yield -_signed((word >> 12 & 1) << 5 | word >> 2 & 31, 6)
+        elif word & 0xEF83 == 0x6101:
+            low = (word >> 6 & 1) << 4 | (word >> 5 & 1) << 6 | (word >> 3 & 3) << 7 | (word >> 2 & 1) << 5
+            yield -_signed((word >> 12 & 1) << 9 | low, 10)
+
+
+_DECODERS = {"t": _thumb, "a": _arm, "x": _a64, "riscv": _riscv}
+_MOVES = {"t": _moves_thumb, "a": _moves_arm, "riscv": _moves_riscv}
 
 
 def scan(machine: str, data: bytes, marks: list[tuple[int, str]], patched: set[int]) -> Found:
     """Decodes one function's bytes; `marks` are Arm's mapping symbols, `patched` the offsets with relocations."""
-    if machine not in ("EM_ARM", "EM_AARCH64"):
+    if machine == "EM_RISCV":
+        marks = [(0, "riscv")]
+    elif machine not in ("EM_ARM", "EM_AARCH64"):
         return Found(calls_pointer=False, calls_itself=False)
     pointer = itself = False
     moves: list[int] = []

@@ -381,6 +381,25 @@ class ManifestDocument(_Document):
     shoehorn: Shoehorn
 
 
+_Address = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class _StubUart(_Document):
+    status: _Address
+    receive: _Address
+    transmit: _Address
+    idle: _Address
+    received: _Address
+
+
+class StubDocument(_Document):
+    """stub.json: what stands for the chip where only its core is emulated (`Stub` in the generator's families.py)."""
+
+    uart: _StubUart
+    registers: tuple[tuple[_Address, _Address], ...]
+    values: tuple[tuple[_Address, _Address], ...]
+
+
 class WrittenDocument(_Document):
     """.shoehorn.json: the SHA-256 of each file as it was written."""
 

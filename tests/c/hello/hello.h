@@ -11,6 +11,8 @@ static inline void hello_spin(uint32_t turns)
     __asm volatile("1: decl %0\n\tjnz 1b" : "+r"(turns)::"cc");
 #elif defined(__aarch64__)
     __asm volatile("1: subs %w0, %w0, #1\n\tb.ne 1b" : "+r"(turns)::"cc");
+#elif defined(__riscv)
+    __asm volatile("1: addi %0, %0, -1\n\tbnez %0, 1b" : "+r"(turns));
 #else
     __asm volatile("1: subs %0, #1\n\tbne 1b" : "+l"(turns)::"cc");
 #endif
@@ -37,6 +39,8 @@ static inline void hello_fault(void)
         "ud2"
 #elif defined(__aarch64__)
         ".word 0"
+#elif defined(__riscv)
+        "unimp"
 #elif defined(__thumb__)
         ".short 0xDE00"
 #else

@@ -153,7 +153,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 int qemu_plugin_version = 1;
 
-int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **argv)
+int qemu_plugin_install(qemu_plugin_id_t id, const sh_qemu_info *info, int argc, char **argv)
 {
     static const struct {
         const char *name;

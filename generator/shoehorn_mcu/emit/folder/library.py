@@ -1,4 +1,4 @@
-"""The model as a plain C library for PlatformIO, Arduino, Zephyr and CMake projects."""
+"""The model as a plain C library for PlatformIO, Arduino, Zephyr, ESP-IDF and CMake projects."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.readme import use
 from shoehorn_mcu.emit.kernels.kernel_files import header_name, kernel_files, kernels_h
 from shoehorn_mcu.emit.kernels.runtime_files import included, with_included
+from shoehorn_mcu.emit.model.avr import refusals
 from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import model_c
 from shoehorn_mcu.emit.model.weights import Constants, weights_c, weights_h
 from shoehorn_mcu.emit.templates import filled
 from shoehorn_mcu.emit.unit import Unit
+
+PSRAM = "psram"
+"""The name of a memory that ESP-IDF has a section of its own for."""
 
 _PLACE = "sh/"  # of the runtime's files, beside those that include them
 
@@ -64,7 +68,7 @@ def library(unit: Unit, found: Constants) -> Bundle:
         f"src/{unit.name}.h": model_h(unit),
         f"src/{unit.name}.c": model_c(unit, found),
         f"src/{unit.name}_weights.h": weights_h(unit, found),
-        f"src/{unit.name}_weights.c": weights_c(unit, found),
+        f"src/{unit.name}_weights.c": weights_c(unit, found, refusals(unit, found)),
     }
     files = {path: text.encode() for path, text in texts.items()} | dict(kernels(unit))
     files |= runtime(files)
@@ -78,6 +82,7 @@ def library(unit: Unit, found: Constants) -> Bundle:
         "PARAGRAPH": form.inputs.paragraph,
         "SOURCES": "\n".join(f"    {path}" for path in sorted(files) if path.endswith(".c")),
         "ARENAS": form.arenas.readme,
+        "PSRAM": " ".join(f"{arena.macro}_SECTION" for arena in unit.other_arenas if arena.memory == PSRAM),
         "USE": "\n".join(use(unit)),
     }
     others = {} if unit.kernels else filled("library", values)

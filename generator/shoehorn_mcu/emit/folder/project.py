@@ -25,6 +25,7 @@ from shoehorn_mcu.emit.unit import Unit, arena_section
 from shoehorn_mcu.kernels import oracle
 from shoehorn_mcu.machine.families import families, family_files
 from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu_host.base.emulators import Level
 
 _SKIPPED = {"__pycache__"}
 
@@ -189,8 +190,17 @@ def _project(
     files |= _tree(FIRMWARE_TEMPLATES / "cores", "src/") if models.cores > 1 else {}
     files |= board_files(board, models.cores)
     files |= _tree(FIRMWARE_TEMPLATES / "platform", "platform/")
+    files |= stub(board)
     files |= _reference_runtime(units)
     return dict(sorted(files.items()))
+
+
+def stub(board: Board) -> Bundle:
+    """stub.json, where the board's emulator has only its core."""
+    row, emulator = families()[board.spec.family].stub, board.spec.emulator
+    if row is None or emulator is None or emulator.row.proves is not Level.CORE:
+        return {}
+    return {"stub.json": _json(row.document(board.spec.defines))}
 
 
 def _json(value: Mapping[str, object]) -> bytes:

@@ -21,11 +21,10 @@ def _ends(unit: Unit, form: Forms) -> list[str]:
     return rows
 
 
-def use(unit: Unit) -> list[str]:
-    """C that runs one inference, and a table of the functions of inputs and outputs."""
+def example(unit: Unit) -> list[str]:
+    """C that runs one inference, in a function `infer`."""
     form = Forms(unit)
     return [
-        "```c",
         f'#include "{unit.name}.h"',
         "",
         *form.arenas.example_head,
@@ -36,6 +35,15 @@ def use(unit: Unit) -> list[str]:
         *form.inputs.example,
         *form.outputs.example,
         "}",
+    ]
+
+
+def use(unit: Unit) -> list[str]:
+    """C that runs one inference, and a table of the functions of inputs and outputs."""
+    form = Forms(unit)
+    return [
+        "```c",
+        *example(unit),
         "```",
         "",
         "| function | tensor | type | real value |",

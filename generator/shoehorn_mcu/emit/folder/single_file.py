@@ -12,6 +12,7 @@ from shoehorn_mcu.emit.bundle import Bundle, sealed
 from shoehorn_mcu.emit.folder.memory_map import memory_map
 from shoehorn_mcu.emit.kernels.amalgam import Amalgam, Definition, Kernel, is_prototype, shown, text_of
 from shoehorn_mcu.emit.kernels.c_items import Item, Reader, renamed
+from shoehorn_mcu.emit.model.avr import refusals
 from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.model.source import introduction, model_c
 from shoehorn_mcu.emit.model.weights import Constants, array_texts
@@ -31,7 +32,6 @@ _HUSHED_ASSEMBLY = """#if defined(__clang__)
 // A loop of assembly may be longer than what C demands of compilers.
 #pragma clang diagnostic ignored "-Woverlength-strings"
 #endif"""
-_AVR_ARRAY, _AVR_BYTES = 32767, 65535  # the largest object, and all that 16 bits address
 
 
 def single_file(unit: Unit, found: Constants) -> Bundle:
@@ -54,7 +54,7 @@ def single_file(unit: Unit, found: Constants) -> Bundle:
         _heading(1, "Interface"),
         "\n".join((f'#include "{unit.name}.h"', "", *(f"#include {name}" for name in sorted(systems)))),
         hushed(amalgam),
-        *_too_large_for_avr(unit, found),
+        *refusals(unit, found),
         _heading(2, "Memory", memory_map(unit)),
         _heading(3, "Constants: weights, biases, multipliers and tables, as the kernels read them"),
         *array_texts(unit, found, "static "),
@@ -101,16 +101,6 @@ def hushed(amalgam: Amalgam) -> str:
 
 def _heading(number: int, text: str, more: Sequence[str] = ()) -> str:
     return "\n".join((f"// {'=' * 97}", f"// {number}. {text}", f"// {'=' * 97}", *([*more] if more else [])))
-
-
-def _too_large_for_avr(unit: Unit, found: Constants) -> list[str]:
-    """A line for the compiler of AVR, whose addresses have 16 bits, where the constants or the arena exceed them."""
-    largest = max((data.nbytes for data in found.arrays.values()), default=0)
-    arena = max(unit.plan.arenas.values(), default=0)
-    if largest <= _AVR_ARRAY and arena <= _AVR_ARRAY and found.bytes + arena <= _AVR_BYTES:
-        return []
-    words = f"{unit.name} needs {found.bytes} bytes of constants and {arena} of arena"
-    return [f'#ifdef __AVR__\n#error "{words}, more than the 16-bit addresses of AVR reach"\n#endif']
 
 
 class _Steps:

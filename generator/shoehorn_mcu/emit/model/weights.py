@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.emit import c
@@ -64,9 +64,9 @@ def weights_h(unit: Unit, found: Constants) -> str:
     return c.header(f"SHOEHORN_{unit.upper}_WEIGHTS_H", [remark], ("#include <stdint.h>", "", *declared))
 
 
-def weights_c(unit: Unit, found: Constants) -> str:
-    """Definitions of the constants."""
-    parts = [f'// {c.SPDX}\n#include "{unit.name}_weights.h"', *array_texts(unit, found)]
+def weights_c(unit: Unit, found: Constants, refusals: Sequence[str] = ()) -> str:
+    """Definitions of the constants, behind lines that stop compilers for machines that cannot hold them."""
+    parts = [f'// {c.SPDX}\n#include "{unit.name}_weights.h"', *refusals, *array_texts(unit, found)]
     if not found.arrays:
         parts.append("typedef int32_t sh_no_constants; // a C file must not be empty")
     return "\n\n".join(parts) + "\n"

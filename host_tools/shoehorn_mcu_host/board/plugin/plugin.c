@@ -25,6 +25,7 @@
 
 #define MARKS 8
 #define NO_MARK (-1)
+#define ONE_FOR_ALL 4  // the interface from which on -icount has one number for all processors
 #define HALFWORDS 2048 // of a block; QEMU's have at most 512 instructions
 
 typedef struct {
@@ -44,6 +45,7 @@ static uint64_t insns;
 static uint64_t cycles;
 static const block *last;
 static uint32_t processors;
+static int interface = 1; // of this QEMU
 static sh_busy busy[SH_PROCESSORS];
 
 static const struct {
@@ -115,13 +117,22 @@ static block *new_block(uint32_t first)
     return made;
 }
 
+// Copies at most `size` bytes of an instruction; before a new page it may be two bytes too many.
+static void code_of(const struct qemu_plugin_insn *insn, void *to, size_t size)
+{
+    size_t found = qemu_plugin_insn_data(insn, to, size);
+    if (interface < 3) {
+        memcpy(to, (const void *)found, size);
+    }
+}
+
 static void translated_a64(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
     size_t n = qemu_plugin_tb_n_insns(tb);
     struct qemu_plugin_insn *end = qemu_plugin_tb_get_insn(tb, n - 1);
-    uint32_t code;
-    memcpy(&code, qemu_plugin_insn_data(end), sizeof code);
+    uint32_t code = 0;
+    code_of(end, &code, sizeof code);
     block *made = new_block((uint32_t)qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0)));
     made->priced.insns = (int32_t)n;
     made->wfe = sh_busy_wfe(code, qemu_plugin_insn_vaddr(end));
@@ -135,12 +146,13 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     size_t count = 0, n = qemu_plugin_tb_n_insns(tb);
     for (size_t i = 0; i < n; i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        const uint16_t *from = qemu_plugin_insn_data(insn); // before a new page two bytes too many
-        size_t halves = (size_t)sh_decode(from[0], 0).bytes / 2;
+        uint16_t begin = 0;
+        code_of(insn, &begin, sizeof begin);
+        size_t halves = (size_t)sh_decode(begin, 0).bytes / 2;
         if (count + halves > HALFWORDS) {
             break;
         }
-        memcpy(&code[count], from, 2 * halves);
+        code_of(insn, &code[count], 2 * halves);
         count += halves;
         if (flash.bytes > 0) {
             qemu_plugin_register_vcpu_mem_cb(insn, accesses, SH_QEMU_NO_REGISTERS, SH_QEMU_ANY,
@@ -194,18 +206,34 @@ static int is_usable(void)
 
 int qemu_plugin_version = 1;
 
-int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **argv)
+// QEMU reads the version after it has loaded this file.
+__attribute__((constructor)) static void meets_version_2(void)
 {
-    (void)info;
+    if (qemu_plugin_num_vcpus != NULL) {
+        qemu_plugin_version = 2;
+    }
+}
+
+int qemu_plugin_install(qemu_plugin_id_t id, const sh_qemu_info *info, int argc, char **argv)
+{
+    interface = info->version.cur;
     const char *name = "";
+    int probe = 0;
     for (int i = 0; i < argc; i++) {
         if (value_of(argv[i], "probe") != NULL) {
-            exit(0);
-        }
-        if (!take(argv[i], &name)) {
+            probe = 1;
+        } else if (!take(argv[i], &name)) {
             fprintf(stderr, "cannot use %s\n", argv[i]);
             return 1;
         }
+    }
+    if (processors > 0 && interface >= ONE_FOR_ALL) {
+        fprintf(stderr,
+                "it counts what each core runs as if one had run it; QEMU 7.2 to 9.1 do not\n");
+        return 1;
+    }
+    if (probe) {
+        exit(0);
     }
     core = sh_core_named(name, (int32_t)multiply_cycles);
     if (!is_usable()) {
