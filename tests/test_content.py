@@ -13,6 +13,7 @@ from conftest import Gen
 from onnx import TensorProto, helper, numpy_helper
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, int8, small_model
 
+from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.fault import ImportFault, Refusal
 from shoehorn_mcu.importers.tflite.diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite.file import read
@@ -195,3 +196,19 @@ def test_a_fault_of_an_op_is_not_cured_by_the_same_file_again():
             "op 1 Conv writing 'c': a bias of 3; if the model runs elsewhere, please report it with the file"
         )
     assert str(ImportFault("damaged; copy it again").of_op("op 1")) == "op 1: damaged; copy it again"
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "onnx"])
+def test_a_model_that_never_ends_or_is_too_large_is_refused(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"m.{suffix}"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ImportFault, match=rf"^m.{suffix}: is no regular file; copy the model into one$"):
+        load(path)
+
+    path.unlink()
+    path.write_bytes(b"\0" * 1000)
+    monkeypatch.setattr("shoehorn_mcu.importers.content.FILE_LIMIT_BYTES", 1000)
+    with pytest.raises(ImportFault, match=rf"^m.{suffix}: larger than 999 bytes$"):
+        load(path)

@@ -48,9 +48,9 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"", "seen"},
         {"torch"},
         {"onnx", "tflite"},
-        {"lowering", "declared"},
+        {"content", "lowering", "declared"},
         {"fault", "forms", "plain"},
-        {"content", "source"},
+        {"source"},
     ),
     "shoehorn_mcu.kernels": (
         {"", "tuning"},

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import stat
 import zipfile
 import zlib
 from pathlib import Path
 
+from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu_host.base.files import read_start
 
+FILE_LIMIT_BYTES = 1 << 31  # of protobuf, and of the offsets in a flatbuffer; also limits the memory used
 _START = 512  # bytes that are looked at
 _MOST_MEMBERS = 100_000  # of an archive whose names are looked at
 _LFS = b"version https://git-lfs.github.com/spec/"
@@ -18,6 +21,16 @@ _GUIDE = "docs/first-model.md"
 _TORCH = (".pt2", ".pt", ".pth", ".ts")
 DAMAGED = (OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile, zlib.error)
 """What reading a damaged archive raises."""
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a model's file. Raises ImportFault, without its name, where they are too many or never end; OSError."""
+    if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
+        raise ImportFault("is no regular file; copy the model into one")
+    data = read_start(path, FILE_LIMIT_BYTES)
+    if len(data) >= FILE_LIMIT_BYTES:
+        raise ImportFault(f"larger than {FILE_LIMIT_BYTES - 1} bytes")
+    return data
 
 
 def other_content(path: Path, suffix: str) -> str:

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from shoehorn_mcu.importers.content import content
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor
 from shoehorn_mcu.importers.tflite.file import read
-from shoehorn_mcu.importers.tflite.importer import FILE_LIMIT_BYTES, source_of
+from shoehorn_mcu.importers.tflite.importer import source_of
 from shoehorn_mcu_host.base.errors import printable
-from shoehorn_mcu_host.base.files import read_bytes
 
 _MOST_OPS = 100_000
 _CALL = re.compile(r"\b(?:torch|ops\.\w+)\.(\w+)\(")
@@ -38,14 +38,14 @@ def seen_in(path: Path) -> Source | None:
 
 
 def _tflite(path: Path) -> Source:
-    return source_of(read(read_bytes(path, FILE_LIMIT_BYTES)))
+    return source_of(read(content(path)))
 
 
 def _onnx(path: Path) -> Source:
     """The nodes of the main graph; dimensions that the file leaves open have their names."""
     import onnx
 
-    model = onnx.load_model_from_string(read_bytes(path, FILE_LIMIT_BYTES))
+    model = onnx.load_model_from_string(content(path))
     try:
         graph = onnx.shape_inference.infer_shapes(model).graph
     except Exception:  # what it finds is the import's to say

@@ -218,7 +218,6 @@ class Plan:
     outcome: Outcome
     cascades: tuple[Cascade, ...] = ()
     other_arenas: tuple[tuple[str, int], ...] = ()  # (memory, bytes)
-    copied_constants: tuple[tuple[str, str], ...] = ()  # (constant, memory); all other constants are read from flash
     memories: tuple[Memory, ...] = ()  # of the arenas; a memory that is not named has no waits
 
     @property

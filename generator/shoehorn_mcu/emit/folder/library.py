@@ -38,7 +38,7 @@ def kernels(unit: Unit) -> Bundle:
     used = {stage.kernel.name: stage.kernel for stage in unit.stages}
     if unit.kernels:
         symbols = {unit.symbol(kernel): kernel.contract for kernel in used.values()}
-        header = kernels_h(unit.name, symbols.values(), symbols)
+        header = kernels_h(unit.name, symbols)
         return {f"src/{header_name(unit.name)}": header.encode()}
     ops = {name: ", ".join(str(s.index) for s in unit.stages if s.kernel.name == name) for name in sorted(used)}
     return kernel_files(unit.name, {used[name]: f"{unit.name}, op {ops[name]}" for name in ops})

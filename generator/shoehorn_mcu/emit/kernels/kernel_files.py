@@ -18,13 +18,12 @@ def header_name(prefix: str) -> str:
 
 def kernels_h(
     prefix: str,
-    contracts: Iterable[Contract],
     symbols: Mapping[str, Contract],
     systems: Iterable[str] = ("<stddef.h>", "<stdint.h>"),
     more: str = "",
 ) -> str:
     """The header of kernels: the structs of their parameters, what several of them use, and their functions."""
-    listed = sorted({contract.name: contract for contract in contracts}.items())
+    listed = sorted({contract.name: contract for contract in symbols.values()}.items())
     lines = [*(f"#include {name}" for name in sorted(systems)), ""]
     for contract, title, items in contract_items(contract for _, contract in listed):
         lines += [c.comment(f"{contract.name}"), "//", title, "", shown(items), ""]
@@ -36,8 +35,8 @@ def kernels_h(
     return c.header(f"SHOEHORN_{prefix.upper()}_KERNELS_H", remarks, [*lines, *(["", more] if more else [])])
 
 
-def kernel_files(prefix: str, users: Mapping[Instance, str], contracts: Iterable[Contract] = ()) -> Bundle:
-    """The header and a file for each kernel, with the comment on who uses it; `contracts`: besides those of kernels."""
+def kernel_files(prefix: str, users: Mapping[Instance, str]) -> Bundle:
+    """The header and a file for each kernel, with the comment on who uses it."""
     amalgam = Amalgam.of(users, prefix)
     common = amalgam.common
     own = {item for contract, _, items in contract_items(k.contract for k in users) for item in items}
@@ -45,7 +44,7 @@ def kernel_files(prefix: str, users: Mapping[Instance, str], contracts: Iterable
     symbols = {kernel.symbol: kernel.instance.contract for kernel in amalgam.kernels}
     more = shown(item for each in told for item in each.items)
     systems = {"<stddef.h>", "<stdint.h>", *(name for kernel in amalgam.kernels for name in kernel.systems)}
-    header = kernels_h(prefix, [*contracts, *symbols.values()], symbols, systems, more)
+    header = kernels_h(prefix, symbols, systems, more)
     files = {header_name(prefix): header}
     for kernel in amalgam.kernels:
         files[f"{kernel.symbol}.c"] = _kernel_c(prefix, kernel, users[kernel.instance], {d.key for d in common}, own)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoehorn_mcu.importers import plain
+from shoehorn_mcu.importers.content import FILE_LIMIT_BYTES, content
 from shoehorn_mcu.importers.declared import Declared
 from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault
 from shoehorn_mcu.importers.lowering.node import RawNode
@@ -20,11 +21,9 @@ from shoehorn_mcu.importers.onnx import file
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
 from shoehorn_mcu.importers.onnx.external import MOST_BYTES, Piece, elements, piece_of, put, tensors
 from shoehorn_mcu.importers.onnx.file import RawInput, RawModel
-from shoehorn_mcu.importers.onnx.fold import FILE_LIMIT_BYTES
 from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu_host.base import sandbox
-from shoehorn_mcu_host.base.files import read_start
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -36,9 +35,7 @@ def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
     Raises ImportFault, without the file's name, where it is damaged or not fixed in shape, and OSError.
     `runs`: ops that have a converter; others become the ops that ONNX defines them by.
     """
-    data = read_start(path, FILE_LIMIT_BYTES)
-    if len(data) >= FILE_LIMIT_BYTES:
-        raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
+    data = content(path)
     asked = {"runs": sorted(runs), "shapes": shapes}
     told, made = _asked("raw", asked, data)
     if "external" in told:
@@ -76,7 +73,7 @@ def _bytes(model: ModelProto) -> bytes:
         data: bytes = model.SerializeToString()
         return data
     except (EncodeError, ValueError) as error:
-        raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes") from error
+        raise ImportFault(f"larger than {FILE_LIMIT_BYTES - 1} bytes") from error
 
 
 def _asked(name: str, asked: object, data: bytes | bytearray) -> tuple[Any, bytearray]:

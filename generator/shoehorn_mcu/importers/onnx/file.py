@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoehorn_mcu.base.errors import first_line
+from shoehorn_mcu.importers.content import content
 from shoehorn_mcu.importers.declared import Declared
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.lowering.node import BY_SCALE, DOMAINS, RawNode, array_of
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
 from shoehorn_mcu.importers.onnx.calls import check_calls, every_node
 from shoehorn_mcu.importers.onnx.external import MOST_BYTES, elements, piece_of, put, tensors
-from shoehorn_mcu.importers.onnx.fold import FILE_LIMIT_BYTES, dtype_of, fixed_shape, folded, limited, unknown_operand
+from shoehorn_mcu.importers.onnx.fold import dtype_of, fixed_shape, folded, limited, unknown_operand
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ops.laws import quoted
 
@@ -63,9 +64,7 @@ class RawModel:
 
 def load_proto(path: Path) -> ModelProto:
     """The model in a file with all its constants. Raises ImportFault, without the file's name, where it is damaged."""
-    if path.stat().st_size >= FILE_LIMIT_BYTES:
-        raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
-    model = proto_of(path.read_bytes())
+    model = proto_of(content(path))
     left = MOST_BYTES
     for tensor in [*tensors(model)]:
         data = elements(piece_of(tensor), path.parent, left)

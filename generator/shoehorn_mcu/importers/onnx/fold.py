@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoehorn_mcu.base.errors import first_line
+from shoehorn_mcu.importers.content import FILE_LIMIT_BYTES
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.lowering.node import DOMAINS, RawNode, code_of, misfit, raw_node
 from shoehorn_mcu.importers.lowering.places import resized
@@ -29,7 +30,6 @@ from shoehorn_mcu.ops.laws import quoted
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
-FILE_LIMIT_BYTES = 1 << 31  # protobuf's own
 CONSTANT_LIMIT = 1 << 29  # bytes of a constant that is computed here
 KNOWN_LIMIT = 1 << 10  # elements of a constant that shapes may be computed from
 DEPTH_LIMIT = 16  # of functions within functions

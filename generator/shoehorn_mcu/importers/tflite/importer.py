@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from shoehorn_mcu.importers.content import content
 from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import (
     CONTRADICTION,
@@ -36,17 +37,13 @@ from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops import Requantize
 from shoehorn_mcu.ops.laws import quoted
 
-FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer have 32 bits; also limits the memory used
-
 
 def load_tflite(path: Path, shapes: Shapes) -> Imported:
     """The model in a .tflite file: its verified graph is named after the file. Raises as `import_tflite`, and OSError.
 
     `shapes`: sizes for open dimensions of inputs.
     """
-    if path.stat().st_size >= FILE_LIMIT_BYTES:
-        raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
-    return _imported(path.read_bytes(), path.stem, shapes)
+    return _imported(content(path), path.stem, shapes)
 
 
 def import_tflite(data: bytes, name: str) -> Graph:

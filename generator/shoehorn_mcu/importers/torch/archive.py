@@ -27,9 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu.base.errors import first_line
-from shoehorn_mcu.importers.content import DAMAGED
+from shoehorn_mcu.importers.content import DAMAGED, FILE_LIMIT_BYTES
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.onnx.fold import FILE_LIMIT_BYTES
 from shoehorn_mcu.importers.torch import program, script
 
 MOST_MEMBERS = 100_000

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shoehorn_mcu.importers.content import FILE_LIMIT_BYTES
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.onnx.fold import FILE_LIMIT_BYTES
 from shoehorn_mcu.importers.torch import ops
 
 _AGAIN = "export it again with torch.export.save"

@@ -112,7 +112,7 @@ class Result:
         return self.height is not None
 
 
-def ids_in_words(ids: Sequence[str], most: int = 4) -> str:
+def ids_in_words(ids: Sequence[str]) -> str:
     """The first few ids, for a message."""
-    named = ", ".join(f"'{i[:_LINE]}'" for i in ids[:most])
-    return named + (f" and {len(ids) - most} more" if len(ids) > most else "")
+    named = ", ".join(f"'{i[:_LINE]}'" for i in ids[:4])
+    return named + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")
