@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +18,15 @@ from shared import MODELS, needs_shared
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
-from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit import bundle, c
 from shoehorn_mcu.emit.folder import app, mlperf
+from shoehorn_mcu.emit.folder.graph_file import GraphFileError, load
 from shoehorn_mcu.emit.model import steps
 from shoehorn_mcu.emit.model.rows import Affine, Listed, Null, windows
 from shoehorn_mcu.emit.model.source import SLOT_BYTES, _scattered, model_c
 from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.names import library_name
+from shoehorn_mcu.emit.templates import TemplateError, fill
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal, make_plan
@@ -229,3 +232,37 @@ def test_steps_that_repeat_are_a_table_and_others_are_statements():
     assert pushed.is_table and len(pushed.starts) > len(graph.inputs)
     assert "    STEP(0, op0(0, " in model_c(whole, constants(whole))
     assert f"i < {len(table.steps)}u" in model_c(rows, constants(rows))
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])
+def test_a_number_that_c_cannot_spell_is_refused(value: float):
+    with pytest.raises(ValueError, match="has no C literal"):
+        c.number(value)
+
+
+def test_a_template_with_a_name_that_has_no_value_is_refused(tmp_path: Path):
+    (tmp_path / "a.in").write_text("@KNOWN@ and @OTHER@")
+
+    with pytest.raises(TemplateError, match=r"a.in: @OTHER@ has no value; known are KNOWN"):
+        fill(tmp_path / "a.in", {"KNOWN": 1})
+    assert fill(tmp_path / "a.in", {"KNOWN": 1, "OTHER": 2}) == b"1 and 2"
+
+
+@pytest.mark.parametrize(
+    ("change", "whole"),
+    [
+        (lambda data: data, True),
+        (lambda data: data[1:], False),
+        (lambda data: b"\xff" + data, False),
+        (lambda _: b"", False),
+    ],
+)
+def test_a_c_file_that_was_changed_is_seen(change: Callable[[bytes], bytes], whole: bool, tmp_path: Path):
+    (tmp_path / "a.c").write_bytes(change(bundle.sealed("int a; // ä\n").encode()))
+
+    assert bundle._is_sealed(tmp_path / "a.c") is whole
+
+
+def test_a_written_graph_that_is_not_there_is_named(tmp_path: Path):
+    with pytest.raises(GraphFileError, match=r"cannot be read: No such file or directory; write the folder again"):
+        load(tmp_path)

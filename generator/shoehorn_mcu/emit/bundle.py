@@ -172,10 +172,7 @@ def sealed(text: str) -> str:
 
 def _is_sealed(path: Path) -> bool:
     """Whether a C file is as it was written."""
-    try:
-        text, seal, _ = (whole := path.read_bytes().decode()).rpartition(_SEAL)
-    except ValueError:
-        return False
+    text, seal, _ = (whole := path.read_bytes().decode(errors="replace")).rpartition(_SEAL)
     return bool(seal) and sealed(text) == whole
 
 

@@ -24,7 +24,7 @@ DAMAGED = (OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zip
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a model's file. Raises ImportFault, without its name, where they are too many or never end; OSError."""
+    """The bytes of a model's file. Raises ImportFault, without its name, where they are too many or have no end."""
     if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
         raise ImportFault("is no regular file; copy the model into one")
     data = read_start(path, FILE_LIMIT_BYTES)

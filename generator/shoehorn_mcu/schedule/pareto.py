@@ -99,15 +99,11 @@ def smallest_within(cuts: Cuts, request: PlanRequest, percent: float, say: Calla
         budget = min(max(low + 1, round((low * best.plan.arena_bytes) ** 0.5)), best.plan.arena_bytes - 1)
         say(f"a plan within {budget:,} bytes")
         within = replace(request, capacity_bytes=budget, weigh_smaller=False)
-        try:
-            tried = schedule(cuts, within, say)
-        except DoesNotFit:
-            low = budget
-            continue
-        if predicted(tried).time <= limit:
-            best = tried
-        else:
-            low = budget
+        with suppress(DoesNotFit):
+            if predicted(tried := schedule(cuts, within, say)).time <= limit:
+                best = tried
+                continue
+        low = budget
     return best
 
 
