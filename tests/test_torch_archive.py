@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from shoehorn_mcu.importers import ImportFault, load
+from shoehorn_mcu.importers.seen import seen_in
+from shoehorn_mcu.importers.source import SourceTensor
 from shoehorn_mcu.importers.torch.archive import MOST_MEMBERS, Kind, read
 from shoehorn_mcu_host.base import sandbox
 
@@ -382,3 +384,65 @@ def test_a_pytorch_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch:
             load(packed(tmp_path, members()))
     finally:
         sandbox.end()
+
+
+def _tensor(name: str) -> dict[str, Any]:
+    return {"as_tensor": {"name": name}}
+
+
+def test_what_a_program_holds_is_seen_without_pytorch(tmp_path: Path) -> None:
+    """A product of an input with a weight, of which the first part of two is given out."""
+    nodes = [
+        NODE
+        | {
+            "target": "torch.ops.aten.linear.default",
+            "inputs": [{"name": "input", "arg": _tensor("x")}, {"name": "weight", "arg": _tensor("p_w")}],
+            "outputs": [_tensor("linear")],
+        },
+        NODE
+        | {
+            "target": "torch.ops.aten.chunk.default",
+            "inputs": [{"name": "self", "arg": _tensor("linear")}, {"name": "chunks", "arg": {"as_int": 2}}],
+            "outputs": [{"as_tensors": [{"name": "first"}, {"name": "second"}]}],
+        },
+    ]
+    open_end = META | {"sizes": [{"as_expr": "s77"}, {"as_int": 3}]}
+    graph = {
+        "nodes": nodes,
+        "inputs": [_tensor("p_w"), _tensor("x")],
+        "outputs": [_tensor("first")],
+        "tensor_values": {"x": open_end, "p_w": META, "linear": META, "first": META, "second": META | {"dtype": 99}},
+    }
+    specs = [{"parameter": {"arg": {"name": "p_w"}}}, {"user_input": {"arg": _tensor("x")}}]
+    program = {"graph_module": {"graph": graph, "signature": {"input_specs": specs}}}
+
+    found = seen_in(packed(tmp_path, members(program=program)))
+
+    assert found is not None
+    assert found.inputs == (SourceTensor("x", ("?", 3), "float32"),)
+    assert found.outputs == ("first",)
+    assert [(op.code, op.reads, [each.name for each in op.writes]) for op in found.ops] == [
+        ("aten.linear", ("x",), ["linear"]),
+        ("aten.chunk", ("linear",), ["first", "second"]),
+    ]
+    assert [each.dtype for each in found.ops[1].writes] == ["float32", ""]
+
+
+def test_the_calls_of_torchscript_are_seen_in_its_text(tmp_path: Path) -> None:
+    text = b"""class M(Module):
+  def forward(self: __torch__.M, x: Tensor, scale: Tensor) -> Tensor:
+    a = torch.relu(x)
+    return ops.quantized.mul(a, torch.add(scale, 1))
+"""
+
+    found = seen_in(packed(tmp_path, script(code=text), "model.pt"))
+
+    assert found is not None
+    assert [each.name for each in found.inputs] == ["x", "scale"]
+    assert [op.code for op in found.ops] == ["relu", "mul", "add"]
+
+
+def test_of_what_is_no_model_nothing_is_seen(tmp_path: Path) -> None:
+    for name in ("a.txt", "a.pt2", "a.onnx", "a.tflite"):
+        (tmp_path / name).write_bytes(b"PK nothing")
+        assert seen_in(tmp_path / name) is None
