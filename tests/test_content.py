@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -212,3 +214,17 @@ def test_a_model_that_never_ends_or_is_too_large_is_refused(
     monkeypatch.setattr("shoehorn_mcu.importers.content.FILE_LIMIT_BYTES", 1000)
     with pytest.raises(ImportFault, match=rf"^m.{suffix}: larger than 999 bytes$"):
         load(path)
+
+
+def test_an_onnx_file_is_seen_by_a_process_that_is_locked_in(tmp_path: Path) -> None:
+    """The package onnx is C++, and the file is foreign: this process does not even import it."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(opened())
+    code = (
+        "import sys; from pathlib import Path; from shoehorn_mcu.importers import seen_in\n"
+        f"found = seen_in(Path({str(path)!r}))\n"
+        "print(*(op.code for op in found.ops), found.inputs[0].shape, found.ops[0].weight_bytes, 'onnx' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+    assert said == "Conv Relu (1, 3, 8, 'W') 432 False\n"

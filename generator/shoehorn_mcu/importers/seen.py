@@ -43,47 +43,9 @@ def _tflite(path: Path) -> Source:
 
 def _onnx(path: Path) -> Source:
     """The nodes of the main graph; dimensions that the file leaves open have their names."""
-    import onnx
+    from shoehorn_mcu.importers.onnx import apart
 
-    model = onnx.load_model_from_string(content(path))
-    try:
-        graph = onnx.shape_inference.infer_shapes(model).graph
-    except Exception:  # what it finds is the import's to say
-        graph = model.graph
-    kinds: dict[str, SourceTensor] = {}
-    for value in (*graph.value_info, *graph.input, *graph.output):
-        kinds[value.name] = _onnx_tensor(value)
-    constants = {each.name: _onnx_bytes(each) for each in graph.initializer}
-    ops = []
-    for index, node in enumerate(graph.node[:_MOST_OPS]):
-        reads = tuple(printable(name) for name in node.input if name and name not in constants)
-        writes = tuple(kinds.get(name, SourceTensor(printable(name), None, "")) for name in node.output if name)
-        weight_bytes = sum(constants.get(name, 0) for name in node.input)
-        ops.append(SourceOp(index, printable(node.op_type), reads, writes, weight_bytes))
-    inputs = tuple(kinds[each.name] for each in graph.input if each.name not in constants)
-    return Source(inputs, tuple(printable(each.name) for each in graph.output), tuple(ops))
-
-
-def _onnx_tensor(value: Any) -> SourceTensor:
-    from onnx import helper
-
-    kind = value.type.tensor_type
-    try:
-        dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name if kind.elem_type else ""
-    except KeyError:
-        dtype = ""
-    shape = tuple(each.dim_value if each.HasField("dim_value") else printable(each.dim_param) or "?"
-                  for each in kind.shape.dim) if kind.HasField("shape") else None  # fmt: skip
-    return SourceTensor(printable(value.name), shape, dtype)
-
-
-def _onnx_bytes(tensor: Any) -> int:
-    """Of a constant: as stored in the file, or as it says of external data."""
-    if tensor.raw_data:
-        return len(tensor.raw_data)
-    said = {entry.key: entry.value for entry in tensor.external_data}
-    length = said.get("length", "")
-    return int(length) if length.isascii() and length.isdigit() and len(length) < 16 else tensor.ByteSize()
+    return apart.seen(path)
 
 
 def _torch(path: Path) -> Source:

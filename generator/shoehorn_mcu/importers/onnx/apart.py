@@ -7,6 +7,7 @@ only plain data arrives. Files beside the model are read here, so that the proce
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import astuple
 from itertools import accumulate
 from pathlib import Path
@@ -21,12 +22,15 @@ from shoehorn_mcu.importers.onnx import file
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
 from shoehorn_mcu.importers.onnx.external import MOST_BYTES, Piece, elements, piece_of, put, tensors
 from shoehorn_mcu.importers.onnx.file import RawInput, RawModel
-from shoehorn_mcu.importers.source import Shapes
+from shoehorn_mcu.importers.source import Shapes, Source, SourceOp, SourceTensor
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu_host.base import sandbox
+from shoehorn_mcu_host.base.errors import printable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+_MOST_SEEN = 100_000  # nodes of a model that cannot be imported
 
 
 def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
@@ -42,6 +46,13 @@ def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
         held = _external([Piece(*each) for each in told["external"]], path.parent)
         told, made = _asked("raw", asked | {"sizes": [len(each) for each in held]}, b"".join((data, *held)))
     return _raw(told, made)
+
+
+def seen(path: Path) -> Source:
+    """The nodes of the main graph; dimensions that the file leaves open have their names. Raises as `read`."""
+    told, made = _asked("seen", None, content(path))
+    found: Source = plain.unpacked(told["source"], made, (Source, SourceTensor, SourceOp))
+    return found
 
 
 def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
@@ -140,3 +151,48 @@ def answer_opset(asked: Any, data: bytes) -> sandbox.Answer:
         return {}, [file.in_opset(file.proto_of(data)).SerializeToString()]
     except ImportFault as fault:
         return {"fault": str(fault)}, ()
+
+
+def answer_seen(asked: Any, data: bytes) -> sandbox.Answer:
+    """What a model holds, as far as it can be read; the import says what is wrong with it."""
+    import onnx
+
+    model = onnx.load_model_from_string(data)
+    graph = model.graph
+    with suppress(Exception):
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    kinds: dict[str, SourceTensor] = {}
+    for value in (*graph.value_info, *graph.input, *graph.output):
+        kinds[value.name] = _seen_tensor(value)
+    constants = {each.name: _seen_bytes(each) for each in graph.initializer}
+    ops = []
+    for index, node in enumerate(graph.node[:_MOST_SEEN]):
+        reads = tuple(printable(name) for name in node.input if name and name not in constants)
+        writes = tuple(kinds.get(name, SourceTensor(printable(name), None, "")) for name in node.output if name)
+        weight_bytes = sum(constants.get(name, 0) for name in node.input)
+        ops.append(SourceOp(index, printable(node.op_type), reads, writes, weight_bytes))
+    inputs = tuple(kinds[each.name] for each in graph.input if each.name not in constants)
+    told, pieces = plain.packed(Source(inputs, tuple(printable(each.name) for each in graph.output), tuple(ops)))
+    return {"source": told}, pieces
+
+
+def _seen_tensor(value: Any) -> SourceTensor:
+    from onnx import helper
+
+    kind = value.type.tensor_type
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name if kind.elem_type else ""
+    except KeyError:
+        dtype = ""
+    shape = tuple(each.dim_value if each.HasField("dim_value") else printable(each.dim_param) or "?"
+                  for each in kind.shape.dim) if kind.HasField("shape") else None  # fmt: skip
+    return SourceTensor(printable(value.name), shape, dtype)
+
+
+def _seen_bytes(tensor: Any) -> int:
+    """Of a constant: as stored in the file, or as it says of external data."""
+    if tensor.raw_data:
+        return len(tensor.raw_data)
+    said = {entry.key: entry.value for entry in tensor.external_data}
+    length = said.get("length", "")
+    return int(length) if length.isascii() and length.isdigit() and len(length) < 16 else tensor.ByteSize()
