@@ -279,3 +279,13 @@ def test_what_a_board_has_too_little_of_is_near_what_the_smallest_plan_needs(sid
     assert quick.sram == pytest.approx(smallest.sram, rel=0.05)
     assert quick.sram - quick.lacking_sram == smallest.sram - smallest.lacking_sram  # what the board has
     assert quick.lacking_sram > 0
+
+
+def test_made_up_parts_of_a_concatenation_have_one_scale_whatever_computes_them() -> None:
+    net = Net(8, 1)
+    shift = net._constant("shift", np.linspace(-1, 1, 8).reshape(1, 8, 1, 1))
+    shifted = net.add("shifted", net.conv("first", "image", 8, 3), shift, relu=True)  # in float32: adds a constant
+    made = as_int8(read(net.model(net.concat("both", [shifted, net.conv("second", "image", 8, 3)]), 3)))
+    (joined,) = (node for node in made.nodes() if isinstance(node.op, Concat))
+    assert {each.type.quant for each in joined.inputs} == {joined.output.type.quant}
+    assert "Dequantize" in {type(op).__name__ for op in made.ops}

@@ -93,7 +93,7 @@ class _Made:
     def _put(self, node: Node, make: Callable[..., _Layer], reads: tuple[str, ...]) -> None:
         """Adds the form that an op has in int8, one that was made before if there is one."""
         known = _LAYERS.setdefault(node.op, {})
-        quant = _RECTIFIED if node.output.name in self._rectified else _SIGNED
+        quant = self._quant(node.output.name)
         key = (make, reads, quant, node.output.type.shape, *(tensor.type.shape for tensor in node.inputs))
         if key not in known:
             known[key] = make(node, reads, quant)
@@ -111,8 +111,11 @@ class _Made:
         """The tensor in int8, converted where a float32 op writes it."""
         if name not in self._real:
             return name
-        made, shape = f"{name}/int8", self._graph.tensors[name].type.shape
-        return self._converted(made, Quantize(name=made, inputs=(name,), output=made), _int8(shape))
+        made, kind = f"{name}/int8", _int8(self._graph.tensors[name].type.shape, self._quant(name))
+        return self._converted(made, Quantize(name=made, inputs=(name,), output=made), kind)
+
+    def _quant(self, name: str) -> Quant:
+        return _RECTIFIED if name in self._rectified else _SIGNED
 
     def _float(self, name: str) -> str:
         """The tensor in float32, a constant as it is."""
