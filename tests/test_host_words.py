@@ -19,7 +19,7 @@ from test_outside import beside
 from test_samples import IMAGE, listening, picture, plan_of, save_wav
 
 from shoehorn_mcu_host import doctor
-from shoehorn_mcu_host.base import arrays, cbuild, sandbox
+from shoehorn_mcu_host.base import arrays, cbuild, emulators, sandbox
 from shoehorn_mcu_host.base.errors import HostError, InputError
 from shoehorn_mcu_host.board import cycles, emulate
 from shoehorn_mcu_host.firmware import elf, machine_code
@@ -228,7 +228,7 @@ def test_an_emulator_that_is_not_installed_is_named_with_its_package(monkeypatch
     with pytest.raises(
         HostError, match="qemu-system-arm is not installed; on Debian `apt-get install qemu-system-arm`"
     ):
-        emulate._start(["qemu-system-arm", "-version"])
+        emulators.require("qemu-system-arm")
     assert doctor._program("qemu-system-arm", "Emulates.", "install it").found == "not installed"
 
 
