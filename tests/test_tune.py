@@ -33,6 +33,7 @@ from shoehorn_mcu.kernels.tuning import HEADER, Origin, load
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.machine.targets import Machine as Core
+from shoehorn_mcu_host.base.errors import HostError, MemoryTooSmall
 from shoehorn_mcu_host.board import session, trials
 from shoehorn_mcu_host.board.emulate import emulate
 from shoehorn_mcu_host.folder.project import Project
@@ -247,6 +248,48 @@ def test_a_board_unplugged_in_the_middle_is_one_line_and_what_was_measured_is_ke
     assert len(result.stderr.splitlines()) == 1
     assert load(path).origin.transport == "serial"  # type: ignore[union-attr]
     assert sum(map(len, load(path).measured.values())) > 0
+
+
+@needs_qemu
+def test_an_image_that_the_linker_finds_too_large_is_halved_and_a_kernel_too_large_alone_is_left_out(
+    gen: Gen, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sizes: list[int] = []
+    large: list[tune.Trial] = []
+
+    def run(_: object, group: list[tune.Trial], __: Path) -> dict[str, dict[str, float]]:
+        sizes.append(len(group))
+        large.extend(group[: 1 - len(large)])
+        if len(group) > 3 or large[0] in group:
+            raise MemoryTooSmall("the image needs 9 bytes, the flash has 8", 9, 8)
+        found: dict[str, dict[str, float]] = {}
+        for trial in group:
+            found.setdefault(trial.layer.key, {})[trial.kernel.name] = 5.0
+        return found
+
+    monkeypatch.setattr(cli_tune, "_run", run)
+    path = tmp_path / "t.json"
+    result = gen("tune", folder, "--out", path)
+
+    assert result.exit_code == 0, result.output
+    measured = [name for times in load(path).measured.values() for name in times]  # type: ignore[union-attr]
+    kernel = large[0].kernel.name
+    assert max(sizes) > 3 and 1 in sizes
+    assert result.stderr.count(f"note: {kernel} is not measured: the image needs 9 bytes, the flash has 8") == 1
+    assert len(measured) == max(sizes) - 1 and kernel not in load(path).measured[large[0].layer.key]  # type: ignore[union-attr]
+
+
+@needs_qemu
+def test_a_board_that_fails_before_the_first_image_is_the_error_itself(
+    gen: Gen, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def run(*_: object) -> None:
+        raise HostError("no board answers")
+
+    monkeypatch.setattr(cli_tune, "_run", run)
+    result = gen("tune", folder, "--out", tmp_path / "t.json")
+
+    assert (result.exit_code, result.stderr) == (1, "gen: no board answers\n")
 
 
 # Files.
