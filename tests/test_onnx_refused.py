@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from shoehorn_mcu import passes
 from shoehorn_mcu.importers import ImportFault
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array
@@ -265,3 +267,39 @@ def test_a_model_that_is_none_is_refused(change: Callable[[onnx.ModelProto], Non
     change(made)
 
     assert said in refusal(made)
+
+
+LARGE = np.full(6, 3e38, np.float32)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        one("BatchNormalization", LARGE, LARGE, LARGE, np.full(6, -1, np.float32)),
+        one("BatchNormalization", LARGE, LARGE, LARGE, np.full(6, 1e-30, np.float32), epsilon=0.0),
+        one("Gemm", np.full((4, 3), 3e38, np.float32), x=(2, 4), alpha=1e30),
+        one("Mul", np.array([np.nan], np.float32)),
+    ],
+    ids=lambda made: made.graph.node[0].op_type,
+)
+def test_constants_that_are_not_finite_are_refused_without_a_warning(made: onnx.ModelProto) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        assert "hold values that are not finite" in refusal(made)
+
+
+def test_a_factor_that_is_too_large_to_be_folded_stays() -> None:
+    made = one("Conv", reals(2, 6, 1, 1))
+    made.graph.node[0].output[0] = "c"
+    for name, value in (("s", 1e30), ("o", 0), ("m", 0), ("v", 1)):
+        made.graph.initializer.append(numpy_helper.from_array(np.full(2, value, np.float32), name))
+    made.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.full((2, 6, 1, 1), 1e10, np.float32), "c1"))
+    made.graph.node.append(helper.make_node("BatchNormalization", ["c", "s", "o", "m", "v"], ["y0"], epsilon=0.0))
+    graph = import_model(made, "m").graph
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        after, _ = passes.run(graph)
+
+    assert len(after.ops) == len(graph.ops) == 2

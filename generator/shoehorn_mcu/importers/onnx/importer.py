@@ -65,7 +65,8 @@ def import_bytes(model: bytes | bytearray, name: str, shapes: Shapes) -> Importe
 def _imported(raw: RawModel, name: str) -> Imported:
     made = _Import(raw)
     try:
-        graph = verify(made.graph(name))
+        with np.errstate(all="ignore"):  # constants that are not finite are refused where they are read
+            graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; export it again") from error
     inner = {own: value.order for own, value in made.computed() if made.names.get(value.tensor.name) == own}

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from shoehorn_mcu.importers.content import content
 from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import (
@@ -66,7 +68,8 @@ def _imported(data: bytes, name: str, shapes: Shapes | None = None) -> Imported:
         raise UnsupportedModel("", [Refusal("model", "", "", str(fault))], source_of(raw)) from fault
     made = _Import(raw, states, bytes_)
     try:
-        graph = verify(made.graph(name))
+        with np.errstate(all="ignore"):  # constants that are not finite are refused where they are read
+            graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; {CONTRADICTION}") from error
     return Imported(graph, {}, len(raw.ops) - len(made.made), *in_float(raw, made.names, made.in_float))
