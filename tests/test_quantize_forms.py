@@ -10,12 +10,15 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from samples import graph_of
+from samples import graph_of, int8
 from test_states import ring
 
 from shoehorn_mcu import ops, passes
+from shoehorn_mcu.firmware.kept_cost import cost
+from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.importers.onnx.importer import import_model
-from shoehorn_mcu.ir import Array, DType, FileTensor, Graph, TensorType
+from shoehorn_mcu.ir import Array, DType, FileTensor, Graph, Quant, TensorType
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation import QuantizeError
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.quantisation.samples import Input, read_labels, read_samples
@@ -144,3 +147,13 @@ def test_labels_that_may_not_be_read_are_refused(monkeypatch: pytest.MonkeyPatch
 def test_labels_in_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is no .npz file; numpy.savez writes one"):
         read_labels(tmp_path, 3, 2)
+
+
+def test_a_network_without_a_plan_has_no_cost_but_a_reason() -> None:
+    quant = Quant((0.5,), (0,))
+    large = graph_of(ops.Relu, [int8((1, 1000, 1000, 1), quant)], int8((), quant))
+
+    found = cost(Imported(large, {}), targets.board("microbit"))
+
+    assert (found.arena_bytes, found.instructions, found.cycles) == (0, 0, None)
+    assert "1,000,000" in found.refused and "\n" not in found.refused
