@@ -250,6 +250,13 @@ _INT8 = "int8 int8 : less bool 0 1"
         (ops.Suppress, {}, {"x1": (5, 4)}, "scores float32[5x1x4] and boxes float32[5x4] do not belong together"),
         (ops.Suppress, {"count": 0}, {}, "it takes 0 boxes"),
         (ops.Suppress, {"overlap": 1.5}, {}, "its overlap is 1.5; above 0 and at most 1 is needed"),
+        (
+            ops.Recurrence,
+            {"formula": "float32 " * 6 + "float16 : neg float32 0"},
+            {},
+            "its formula is not of float32 alone",
+        ),
+        (ops.Map, {"formula": "int8 : abs int8 0", "inputs": ()}, {}, "inputs"),
         (ops.Slide, {}, {"x1": (1, 4)}, "a window float32[1x4] does not take float32[1x4]"),
         (ops.SvdfState, {}, {"x2": (1, 2)}, "weights int8[1x2] and memory int16[3x2] do not fit x int8[3x1]"),
         (ops.SvdfSum, {}, {"x2": (7,)}, "do not fit the memory"),
@@ -310,3 +317,18 @@ def _largest(kind: type[Op], make: Callable[[np.random.Generator], Graph] | None
 )
 def test_sums_that_can_overflow_are_found(node: Node, words: str) -> None:
     assert words in (node.op.overflow(node) or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "values", "words"),
+    [
+        (ops.Lstm, "x2", {"quant": Quant((0.5,), (0,))}, "its weights 'x2' need a scale for each of the 4 gates"),
+        (ops.SvdfSum, "x1", {"quant": Quant((0.5,), (3,))}, "its weights 'x1' need a zero point of 0"),
+        (ops.FilterBank, "x1", {"data": np.full(1, -1, np.int16)}, "it has weights below 0"),
+        (ops.MatMul, "x0", {"quant": ONE}, "its first input 'x0' is quantised"),
+    ],
+)
+def test_a_tensor_that_an_op_does_not_take_is_named(
+    kind: type[Op], name: str, values: dict[str, object], words: str
+) -> None:
+    assert words in refusal(changed(sample(kind, np.random.default_rng(3)), name, **values))

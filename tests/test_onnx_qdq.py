@@ -444,6 +444,15 @@ _FAR = {"b": np.full(3, 1e9, np.float32)}
             ),
             False,
         ),
+        (
+            Case(
+                [node("Pad", "a", "pads", "value")],
+                {"pads": np.array([0, 1, 0, 1]), "value": np.float32(1)},
+                (2, 4),
+                "no kernel computes it with int8",
+            ),
+            False,
+        ),
     ],
     ids=lambda value: value.nodes[-1].op_type if isinstance(value, Case) else "",
 )

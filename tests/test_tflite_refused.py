@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from test_uint8 import values_of
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8, ints, single
 
 from shoehorn_mcu.importers import ImportFault
@@ -287,3 +288,75 @@ def test_a_branch_without_a_condition_is_refused() -> None:
     model = ModelSpec([IMAGE, Y], [OpSpec("IF", (), (1,))], (0,), (1,))
 
     assert refusal(model) == "op 0 IF has no condition; convert it again"
+
+
+def test_what_a_custom_op_lacks_and_a_state_that_is_none_are_named() -> None:
+    custom = ModelSpec([IMAGE, Y], [OpSpec("CUSTOM", (), (1,), {"shift": 1}, custom="SignalWindow")], (0,), (1,))
+    assert "it reads tensors (); if the model runs elsewhere" in refusal(custom)
+
+    given = svdf()
+    given.tensors[4].variable = False
+    given.inputs = (0, 4)
+    assert "its state 'm' is no variable tensor" in refusal(given)
+
+
+def test_an_input_that_no_op_reads_and_whose_scales_do_not_fit_is_named() -> None:
+    model = single("RELU", [IMAGE], [Y])
+    model.tensors.append(TensorSpec("z", X, scales=(0.1, 0.2), axis=1))
+    model.inputs = (0, 2)
+
+    assert refusal(model) == "input tensor 'z' has 2 scales along axis 1 of (1, 4, 6, 2); quantise it again"
+
+
+def test_a_transform_of_a_length_that_its_row_does_not_have_is_refused() -> None:
+    parts = [TensorSpec("z", (4,), "COMPLEX64"), real("y", (4,))]
+    model = ModelSpec(
+        [real("x", (4,)), ints("n", [4, 4]), *parts],
+        [OpSpec("RFFT2D", (0, 1), (2,)), OpSpec("REAL", (2,), (3,))],
+        (0,),
+        (3,),
+    )
+
+    assert "it transforms float32[4] to (4, 4)" in refusal(model)
+
+
+def test_numbers_that_are_known_are_constants() -> None:
+    """0, 3, 6 by RANGE, and twos by FILL."""
+    whole_numbers = [TensorSpec(name, (3,), "INT32") for name in ("x", "r", "s", "f", "y")]
+    tensors = [
+        *whole_numbers,
+        *(ints(n, [v]) for n, v in (("from", 0), ("to", 9), ("by", 3), ("count", 3), ("two", 2))),
+    ]
+    for tensor in tensors[5:8] + tensors[9:]:
+        tensor.shape = ()
+    ops = [
+        OpSpec("RANGE", (5, 6, 7), (1,)),
+        OpSpec("FILL", (8, 9), (3,)),
+        OpSpec("ADD", (0, 1), (2,)),
+        OpSpec("MUL", (2, 3), (4,)),
+    ]
+    graph = import_tflite(ModelSpec(tensors, ops, (0,), (4,)).bytes(), "m")
+    x = np.array([5, -1, 7], np.int32)
+
+    np.testing.assert_array_equal(values_of(graph, {"x": x})["y"], 2 * (x + np.array([0, 3, 6])))
+
+
+@pytest.mark.parametrize("code", ["FILL", "RANGE"])
+def test_numbers_that_are_computed_make_no_constant(code: str) -> None:
+    last = TensorSpec("c", (), "INT32")
+    operands = [ints("s", [2]), last] if code == "FILL" else [ints("a", [0]), ints("b", [5]), last]
+
+    assert f"op 0 {code} writing 'y'" in refusal(single(code, operands, [TensorSpec("y", (2,), "INT32")]))
+
+
+@pytest.mark.parametrize(("activation", "low", "high"), [(1, 0, np.inf), (3, 0, 6), (2, -1, 1)])
+def test_a_transposed_convolution_of_floats_has_an_activation(activation: int, low: float, high: float) -> None:
+    x = 9 * np.random.default_rng(2).standard_normal(X).astype(np.float32)
+
+    def computed(number: int) -> np.ndarray:
+        weights, y = real("w", (4, 1, 1, 2), held=True), real("y", (1, 4, 6, 4))
+        operands = [ints("s", [1, 4, 6, 4]), weights, real("x", X)]
+        model = single("TRANSPOSE_CONV", operands, [y], **PAIR, FusedActivationFunction=number)
+        return values_of(import_tflite(model.bytes(), "m"), {"x": x})["y"]
+
+    np.testing.assert_array_equal(computed(activation), np.clip(computed(0), low, high))
