@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import wave
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -280,3 +280,23 @@ def test_a_band_beyond_the_spectrum_is_refused() -> None:
     operands = [case.operands[0], *BANK[:2], np.array(starts, np.int16), *BANK[3:4], np.full(8, 3, np.int16)]
     with pytest.raises(UnsupportedModel, match="a band is beyond the 33 bins"):
         import_tflite(Case(case.code, case.options, operands, case.outputs, case.given).bytes(), "one")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "operand", "said"),
+    [
+        ("auto scale", 0, ("INT16", (5, 10)), r"operand 0 is int16\[5x10\], one dimension of int16 is needed"),
+        ("gain", 1, ("INT32", (60,)), r"operand 1 is int32\[60\], one dimension of uint32 is needed"),
+        ("gain", 2, np.zeros(100, np.int16), "its table of gains has 100 entries, 125 of int16 are needed"),
+        ("window", 0, ("INT32", (1, 64)), "samples and weights must be int16"),
+        ("subtraction", 0, ("UINT32", (8,)), "it has 8 channels and an option of another number"),
+    ],
+)
+def test_an_operand_that_a_signal_op_does_not_take_is_named(
+    name: str, place: int, operand: Array | tuple[str, tuple[int, ...]], said: str
+) -> None:
+    case = CASES[name]
+    operands = [*case.operands[:place], operand, *case.operands[place + 1 :]]
+
+    with pytest.raises(ImportFault, match=said):
+        import_tflite(replace(case, operands=operands).bytes(), "one")

@@ -398,3 +398,15 @@ def test_a_variable_that_nothing_assigns_is_a_constant() -> None:
 def test_variables_that_cannot_be_states_are_refused(ops: tuple[RawOp, ...], first: bool, words: str) -> None:
     with pytest.raises((UnsupportedModel, ShoehornError), match=words):
         without_variables(_variable_model(*ops, first=first))
+
+
+def test_first_values_that_are_computed_are_refused() -> None:
+    model = _variable_model(READ, ADD)
+    (other,) = model.others
+    for changed, words in (
+        (replace(other, tensors=(other.tensors[0], _tensor("zero"))), "a first value of op 0 CALL_ONCE is computed"),
+        (replace(other, ops=(*other.ops, _op("ADD", (1, 1), (0,)))), "op 0 CALL_ONCE runs ADD, only assignments of"),
+        (replace(other, ops=(_op("VAR_HANDLE", (), (0, 1)),)), "op 0 VAR_HANDLE has 2 outputs; convert it again"),
+    ):
+        with pytest.raises(ShoehornError, match=words):
+            without_variables(replace(model, others=(changed,)))
