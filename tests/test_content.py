@@ -228,3 +228,12 @@ def test_an_onnx_file_is_seen_by_a_process_that_is_locked_in(tmp_path: Path) -> 
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
     assert said == "Conv Relu (1, 3, 8, 'W') 432 False\n"
+
+
+def test_an_archive_of_something_else_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("notes/readme.txt", "nothing")
+
+    with pytest.raises(ImportFault, match=r"^m.onnx: is an archive, and no model that is known: unpack it, and name"):
+        load(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -186,3 +187,13 @@ def test_other_names_than_classes_are_refused_in_one_line(
     done = gen("plan", MODELS / "digits.tflite", "--classes", place)
 
     assert done.exit_code != 0 and said in done.stderr and "Traceback" not in done.output
+
+
+def test_options_for_one_input_or_output_are_refused_for_several() -> None:
+    graph = net()
+    several = replace(graph, outputs=(graph.outputs[0], graph.ops[0].output, graph.outputs[0])[:2] * 2)
+
+    with pytest.raises(
+        EndsError, match=r"--top takes models with one output, this one has 4 \(.*\); leave the option out"
+    ):
+        with_top(several, 1)

@@ -124,8 +124,7 @@ def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
     importer = _importer(path)
     with _named(path):
         _check_content(path)
-        if importer.model is None:
-            raise ImportFault("is no ONNX model and does not become one")
+        assert importer.model is not None, "all but .tflite, which callers import themselves"
         model, sizes = importer.model(path, shapes)
         checked = deepcopy(model)
         import_model(checked, path.stem, sizes)
