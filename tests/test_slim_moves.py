@@ -283,8 +283,8 @@ def test_what_a_board_has_too_little_of_is_near_what_the_smallest_plan_needs(sid
 
 def test_made_up_parts_of_a_concatenation_have_one_scale_whatever_computes_them() -> None:
     net = Net(8, 1)
-    shift = net._constant("shift", np.linspace(-1, 1, 8).reshape(1, 8, 1, 1))
-    shifted = net.add("shifted", net.conv("first", "image", 8, 3), shift, relu=True)  # in float32: adds a constant
+    shift = net._constant("shift", np.linspace(-1, 1, 512).reshape(1, 8, 8, 8))
+    shifted = net.add("shifted", net.conv("first", "image", 8, 3), shift, relu=True)  # in float32
     made = as_int8(read(net.model(net.concat("both", [shifted, net.conv("second", "image", 8, 3)]), 3)))
     (joined,) = (node for node in made.nodes() if isinstance(node.op, Concat))
     assert {each.type.quant for each in joined.inputs} == {joined.output.type.quant}

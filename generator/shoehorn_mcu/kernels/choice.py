@@ -184,11 +184,12 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
     chosen = [options[0] for options in by_node]
     free = [options[:1] if options[0].key in machine.tuning else options for options in by_node]
     worth = WORTH * sum(option.time for option in chosen)
-    while better := _least_loss(chosen, _changes(chosen, free), worth):
+    by_name, free_by_name = _by_name(by_node), _by_name(free)
+    while better := _least_loss(chosen, _changes(chosen, free_by_name), worth):
         chosen = better
     while _flash_bytes(chosen) > machine.flash_left:
-        better = _least_loss(chosen, _changes(chosen, by_node))
-        better = better or _least_loss(chosen, _sweeps(chosen, by_node))
+        better = _least_loss(chosen, _changes(chosen, by_name))
+        better = better or _least_loss(chosen, _sweeps(chosen, by_name))
         if better is None:
             break
         chosen = better
@@ -201,9 +202,14 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
 
 
 _Change = dict[int, _Option]  # other options, by the index of their nodes
+_Named = Sequence[Mapping[str, _Option]]  # the options of each node, fastest first
 
 
-def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[_Change]:
+def _by_name(by_node: Sequence[Sequence[_Option]]) -> _Named:
+    return [{option.name: option for option in options} for options in by_node]
+
+
+def _changes(chosen: Sequence[_Option], by_node: _Named) -> Iterator[_Change]:
     """Every choice that differs in one op's key, or in all uses of one instance or of a function that some share."""
     places: dict[str, list[int]] = {}
     uses: dict[str, list[int]] = {}
@@ -212,23 +218,23 @@ def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) ->
         for part in option.code:
             uses.setdefault(part, []).append(i)
     for same in places.values():
-        for name in dict.fromkeys(option.name for option in by_node[same[0]]):
+        for name in by_node[same[0]]:
             yield _change(chosen, by_node, dict.fromkeys(same, name))
     for part, used in uses.items():
-        others = {i: next((o.name for o in by_node[i] if part not in o.code), chosen[i].name) for i in used}
+        others = {i: next((n for n, o in by_node[i].items() if part not in o.code), chosen[i].name) for i in used}
         yield _change(chosen, by_node, others)
 
 
-def _sweeps(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[_Change]:
+def _sweeps(chosen: Sequence[_Option], by_node: _Named) -> Iterator[_Change]:
     """Every choice that gives one instance to all nodes that it computes, so that several others may become unused."""
-    for name in dict.fromkeys(option.name for options in by_node for option in options):
+    for name in dict.fromkeys(name for options in by_node for name in options):
         yield _change(chosen, by_node, dict.fromkeys(range(len(chosen)), name))
 
 
-def _change(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names: Mapping[int, str]) -> _Change:
+def _change(chosen: Sequence[_Option], by_node: _Named, names: Mapping[int, str]) -> _Change:
     """Other instances at some nodes; a node that the new instance does not compute keeps its own."""
-    found = {i: next((o for o in by_node[i] if o.name == name), chosen[i]) for i, name in names.items()}
-    return {i: option for i, option in found.items() if option is not chosen[i]}
+    found = ((i, by_node[i].get(name)) for i, name in names.items())
+    return {i: option for i, option in found if option is not None and option is not chosen[i]}
 
 
 def _least_loss(
@@ -238,7 +244,7 @@ def _least_loss(
     uses = Counter(part for option in chosen for part in option.code)
     best = None
     for change in changes:
-        saved = _saved(chosen, uses, change)
+        saved = _saved(chosen, uses, change) if change else 0
         if saved > 0:
             lost = sum(option.time - chosen[i].time for i, option in change.items()) / saved
             if lost < least:

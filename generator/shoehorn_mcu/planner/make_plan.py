@@ -65,8 +65,8 @@ class Scope:
     below: int | None = None
     # The caller has the chosen plan `checked`, on the problem of the ops that are emitted for it.
     unchecked: bool = False
-    # A refusal because of the lower bound has the lowest peak by rows as the bytes needed: no plan is placed, which may
-    # take a minute.
+    # Refuses what exceeds the capacity by groups of rows, though another order or blocks in bands may fit: nothing is
+    # placed, which may take a minute.
     quick_refusal: bool = False
 
 
@@ -121,10 +121,8 @@ class _Search:
     def run(self) -> Plan:
         """The best candidate, or that so far when the search is interrupted."""
         try:
-            fastest = self._fastest() if self._in_time else None
-            if fastest is None:
-                self._refuse()
-            return fastest or self._smallest()
+            self._refuse()
+            return (self._fastest() if self._in_time else None) or self._smallest()
         except KeyboardInterrupt:
             if self._best is None:
                 raise
@@ -153,13 +151,11 @@ class _Search:
         return self._fitting
 
     def _refuse(self) -> None:
-        """Raises DoesNotFit where a refusal is to be quick and the bound is above the capacity."""
-        if not (self._quick_refusal and self._in_time) or self._capacity is None:
-            return
-        bound, _ = self._candidates.at_least()
-        if bound > self._capacity:
-            said = f"needs an arena of at least {bound:,} bytes, {self._capacity:,} are available"
-            raise DoesNotFit(said, self._candidates.peak, self._capacity)
+        """Raises DoesNotFit where a refusal is to be quick and the lowest peak by rows is above the capacity."""
+        if self._quick_refusal and self._capacity is not None and self._candidates.peak > self._capacity:
+            peak = self._candidates.peak
+            said = f"needs an arena of {peak:,} bytes by groups of rows, {self._capacity:,} are available"
+            raise DoesNotFit(said, peak, self._capacity)
 
     def _smallest(self) -> Plan:
         """The plan with the smallest arena, or the first one that fits where the goal is time."""

@@ -45,18 +45,19 @@ def choices(
     prices: Prices,
     recipe: Recipe,
     wanted: Sequence[Minimized],
+    lacking: int,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Choice]:
     """Every move that the recipe allows, those that gain most first, those that are not tried last with the reason.
 
     A gain is what a move takes away of the figures that are `wanted`, in percent and added up. Of a network that does
-    not fit the board it is what the move takes away of the bytes that the board has too few. Both are of plans that
-    compute each row once, so that a move is priced in little time.
+    not fit the board, `lacking` bytes, it is what the move takes away of the bytes that the board has too few.
+    Both are of plans by groups of rows that compute each row once, so that a move is priced in little time.
     """
     found = []
     for moved in moves(graph, recipe.moves.use, recipe.moves.reduce):
         say(f"pricing {moved.name}")
-        found.append(_priced(graph, moved, prices, recipe, wanted))
+        found.append(_priced(graph, moved, prices, recipe, wanted, lacking))
     return sorted(found, key=lambda each: (bool(each.refused), -each.gain))
 
 
@@ -86,7 +87,9 @@ def _names(node: Node) -> tuple[str, ...]:
     return node.op.name, label(node), node.output.name
 
 
-def _priced(graph: Graph, moved: Moved, prices: Prices, recipe: Recipe, wanted: Sequence[Minimized]) -> Choice:
+def _priced(
+    graph: Graph, moved: Moved, prices: Prices, recipe: Recipe, wanted: Sequence[Minimized], lacking: int
+) -> Choice:
     touched = {*moved.gone, *(born.layer for born in moved.born)}
     names = [name for node in graph.nodes() if node.op.name in touched for name in _names(node)]
     kept = [keep for keep in recipe.moves.keep if any(name.startswith(keep) for name in names)]
@@ -96,7 +99,7 @@ def _priced(graph: Graph, moved: Moved, prices: Prices, recipe: Recipe, wanted: 
     if after.lacking and not before.lacking:
         return Choice(moved, after, 0.0, f"does not fit {board.id}")
     figures = [(before.of(what), after.of(what)) for what in wanted]
-    if prices.of(graph).lacking:
+    if lacking:
         figures = [(before.lacking, after.lacking)]
     gain = sum(100 * (1 - new / max(1, old)) for old, new in figures)
     refused = "" if gain > 0 else f"gains nothing on {board.id}"

@@ -15,7 +15,7 @@ from shoehorn_mcu.slim.recipe import Recipe
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """The price of a network and of what each move makes of it."""
+    """The price of a network and of what each move makes of it, by plans that compute each row once."""
 
     before: Price
     choices: tuple[Choice, ...]
@@ -32,4 +32,6 @@ def listing(graph: Graph, board: Board, recipe: Recipe, say: Callable[[str], Non
     """The moves of a float32 graph. Raises SlimError where the recipe keeps a layer that it has not."""
     check_kept(graph, recipe)
     prices = Prices(board)
-    return Listing(prices.of(graph), tuple(choices(graph, prices, recipe, [recipe.goal.minimize], say)))
+    before = prices.of(graph, once=True)
+    found = choices(graph, prices, recipe, [recipe.goal.minimize], before.lacking, say)
+    return Listing(before, tuple(found))

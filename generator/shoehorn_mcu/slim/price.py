@@ -85,8 +85,8 @@ class Prices:
     _known: dict[tuple[object, ...], Price] = field(default_factory=dict)
 
     def of(self, graph: Graph, *, smallest: bool = False, once: bool = False) -> Price:
-        """The price of the fastest plan that fits; `smallest`: of the smallest plan; `once`: of plans that compute each
-        row once, whose search takes far less time where few bytes are left.
+        """The price of the fastest plan that fits; `smallest`: of the smallest plan; `once`: of plans by groups of rows
+        that compute each row once, whose search takes far less time where few bytes are left.
         """
         key = (graph.ops, graph.outputs, *(graph.tensors[name].type for name in graph.inputs), smallest, once)
         if key not in self._known:
@@ -159,7 +159,7 @@ def priced(graph: Graph, board: Board, *, smallest: bool = False, once: bool = F
     cuts = _cuts(graph, board)
     goal, most_macs = Goal.SRAM if smallest else Goal.TIME, 0 if smallest or once else None
     try:
-        request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=True)
+        request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=once)
         made = schedule(cuts, request)
         sram, lacking = made.plan.arena_bytes, 0
     except DoesNotFit as refusal:

@@ -213,7 +213,9 @@ class Run:
         sequence = self.recipe.moves.sequence
         if sequence:
             return [named(graph, self._aim.prices, self.recipe, sequence[number - 1])]
-        found = choices(graph, self._aim.prices, self.recipe, self._aim.wanted(graph), self._tell)
+        prices = self._aim.prices
+        lacking = prices.of(graph).lacking
+        found = choices(graph, prices, self.recipe, self._aim.wanted(graph), lacking, self._tell)
         return ordered(graph, found, self.learner, self.data.train, self.recipe, self._tell)
 
     def _trial(self, graph: Graph, choice: Choice, number: int, right: float) -> tuple[Graph, Trial]:
