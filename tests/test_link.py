@@ -60,6 +60,11 @@ def test_stuffing_is_undone_and_holds_no_zeros():
             assert 0 not in stuff(data)
 
 
+@pytest.mark.parametrize("data", [b"\x05ab", b"\x02", b"\x01\x00\x01", b"\x02a\xff" + bytes(range(1, 200))])
+def test_bytes_that_nobody_stuffed_are_not_undone(data: bytes):
+    assert unstuff(data) is None
+
+
 def test_a_damaged_frame_is_no_frame():
     frame = pack(7, Kind.WRITE, bytes(range(50)))[1:-1]
     assert unpack(frame) is not None

@@ -439,6 +439,7 @@ def test_folders_and_files_that_are_no_samples_are_refused(folder: Path, tmp_pat
         (np.zeros(19, np.int64), "holds 19 labels for 20 samples"),
         (np.full(20, CLASSES), "holds the label 5; the model's classes are 0 to 4"),
         (np.full(20, -1), "holds the label -1"),
+        (np.arange(20) % CLASSES + (np.arange(20) == 7) * 10, "holds the label 1[0-4]"),
         (np.zeros(20), "holds no labels"),
     ],
 )
