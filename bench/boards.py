@@ -77,9 +77,9 @@ def page(rows: list[Row]) -> str:
         f"Written by `python -m bench.boards --write` on {' to '.join(sorted({dates[0], dates[-1]}))}, of the tree"
         f" {', '.join(trees)}. Each board runs MLPerf",
         "Tiny's keyword spotter, or the shipped digits where the board is too small for it. `gen validate --emulate`",
-        "compares every byte of every op for random vectors; *mismatches* are vectors with a byte that differs. Memory is",
-        "of the built firmware, *stack used* of a painted stack. *Per inference* is what `gen bench --emulate` counts, in",
-        "the emulator's unit; wait states of flash are not in it. What each level proves is in [boards.md](boards.md).",
+        "compares every byte of every op for random vectors; *mismatches* are vectors with a byte that differs. Memory",
+        "is of the built firmware, *stack used* of a painted stack, *per inference* what `gen bench --emulate` counts,",
+        "in the emulator's unit; wait states of flash are not in it. What a level proves: [boards.md](boards.md).",
         "",
         "| " + " | ".join(title for title, _ in COLUMNS) + " |",
         "|---" * 4 + "|---:" * 6 + "|---|",
