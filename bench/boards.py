@@ -37,6 +37,7 @@ COLUMNS = (
     ("flash, bytes", "flash_bytes"),
     ("stack used, bytes", "stack_painted_bytes"),
     ("per inference", "per_inference"),
+    ("per MAC", "per_mac"),
     ("unit", "unit"),
 )
 
@@ -64,6 +65,8 @@ def row_of(board: Row, folder: Path) -> Row:
         row = measure(model, board["id"], folder, VECTORS)
         if "arena_bytes" in row:  # it fits; whatever is refused after that is a finding
             break
+    if row.get("unit") in ("instructions", "cycles"):
+        row["per_mac"] = round(row["per_inference"] / row["macs"], 2)
     return row | known
 
 
@@ -82,7 +85,7 @@ def page(rows: list[Row]) -> str:
         "in the emulator's unit; wait states of flash are not in it. What a level proves: [boards.md](boards.md).",
         "",
         "| " + " | ".join(title for title, _ in COLUMNS) + " |",
-        "|---" * 4 + "|---:" * 6 + "|---|",
+        "|---" * 4 + "|---:" * 7 + "|---|",
     ]
     measured = [row for row in rows if "refused" not in row]
     lines += ["| " + " | ".join(_cell(row.get(key, "-")) for _, key in COLUMNS) + " |" for row in measured]

@@ -46,7 +46,7 @@ def measure(model: Path, board: str, folder: Path, vectors: int = 10) -> dict[st
     report, refusal = gen("firmware", str(model), "--board", board, "--out", str(folder))
     if report is None:
         return row | {"refused": refusal}
-    row["arena_bytes"] = report["plan"]["arena_bytes"]
+    row |= {"macs": report["model"]["macs"], "arena_bytes": report["plan"]["arena_bytes"]}
     count = 2 if report["model"]["macs"] > MACS_OF_FEW else vectors
     found, refusal = gen("validate", str(folder), "--emulate", "--count", str(count), "--seed", "1")
     if found is None:

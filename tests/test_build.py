@@ -576,7 +576,7 @@ def test_a_drive_that_goes_once_it_has_the_whole_image_is_no_fault(built, tmp_pa
 @pytest.mark.parametrize(
     "board_id",
     [
-        *("microbit", "netduinoplus2", "rpi-zero-2w"),
+        *("microbit", "netduinoplus2", "rpi-zero-2w", "virt-rv32"),
         *(pytest.param(name, marks=pytest.mark.long) for name in ("stm32vldiscovery", "rpi-zero")),
     ],
 )

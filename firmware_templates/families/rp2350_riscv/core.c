@@ -8,7 +8,7 @@ void sh_isr_machine(void);
 
 #define MTVEC_VECTORED 1u
 #define MIE_EXTERNAL (1u << 11)
-#define PER_WINDOW 16u // interrupts of Hazard3's meiea (0xBE0), whose window has them in its upper half
+#define PER_WINDOW 16u // interrupts of Hazard3's meiea (0xBE0), which has them in its upper half
 
 void sh_rp2_core_start(void)
 {
