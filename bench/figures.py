@@ -80,7 +80,7 @@ RUNS = (
     Run(VWW, "microbit", ("--stream-input",)),
     *(Run(model, "microbit") for model in (KWS, IC)),
     Run(AD, LARGE_FLASH),
-    *(Run(model, "virt-rv32", way) for way in ((), ("--minimize", "sram")) for model in (VWW, KWS, IC, AD)),
+    *(Run(model, "virt-rv32") for model in (KWS, VWW, IC, AD)),
     Run(MOBILENET, "rpi-zero"),
     *(Run(m, CORES_BOARD, way) for m in (MOBILENET, VWW, KWS, IC) for way in ((), FOUR_CORES)),
     *(
