@@ -77,8 +77,8 @@ def page(rows: list[Row]) -> str:
     lines = [
         "# Boards, measured",
         "",
-        f"Written by `python -m bench.boards --write` on {' to '.join(sorted({dates[0], dates[-1]}))}, of the tree"
-        f" {', '.join(trees)}. Each board runs MLPerf",
+        f"Written by `python -m bench.boards --write` on {' to '.join(sorted({dates[0], dates[-1]}))}, of the"
+        f" {'commits' if trees[1:] else 'commit'} {', '.join(trees)}. Each board runs MLPerf",
         "Tiny's keyword spotter, or the shipped digits where the board is too small for it. `gen validate --emulate`",
         "compares every byte of every op for random vectors; *mismatches* are vectors with a byte that differs. Memory",
         "is of the built firmware, *stack used* of a painted stack, *per inference* what `gen bench --emulate` counts,",
