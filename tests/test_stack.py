@@ -11,6 +11,7 @@ import pytest
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu_host.firmware.objects import deepest, read
+from shoehorn_mcu_host.firmware.stack import bound
 
 # Pushes five words in two steps, in a function of one array, and pops them on both paths.
 SOURCE = """
@@ -127,6 +128,25 @@ def test_a_call_through_a_register_is_found_on_riscv(core: str, name: str, tmp_p
 
     assert function.calls_pointer is through
     assert function.calls == ({"other"} if "other" in text else set())
+
+
+def test_the_bound_has_what_a_call_through_a_register_can_reach_on_riscv(tmp_path: Path):
+    """Of the functions whose address is taken the deepest; one that nobody points to does not count."""
+    (tmp_path / "firmware.c").write_text(
+        """
+        volatile int which;
+        int main(void);
+        void shallow(void) { volatile char room[64]; room[which] = 1; }
+        void deep(void) { volatile char room[2048]; room[which] = 1; }
+        void apart(void) { volatile char room[8192]; room[which] = 1; }
+        void (*const table[])(void) = {shallow, deep};
+        int main(void) { table[which](); return 0; }
+        """
+    )
+    found = bound([_compiled("rv32imc", tmp_path / "firmware.c")], "main", native=False, fpu=False)
+
+    assert 2048 < found.bytes < 2048 + 128
+    assert found.notes == ("calls through pointers in main, assumed to reach any of: deep, shallow",)
 
 
 def _compiled(core: str, source: Path) -> Path:

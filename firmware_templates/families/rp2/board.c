@@ -3,9 +3,9 @@
 // console is on UART0 at GPIO 0 and 1, and on USB: answers go where the last byte came from.
 #include "board_config.h"
 #include "sh_board.h"
-#include "sh_cortex_m.h"
 #include "sh_reg.h"
 #include "sh_rp2.h"
+#include "sh_rp2_core.h"
 #include "sh_usb.h"
 
 #define RESETS_RESET_CLEAR (SH_RP2_RESETS + 0x3000u) // writes of ones take blocks out of reset
@@ -123,7 +123,7 @@ void sh_board_init(void)
     release(SH_RP2_RESET_UART0);
     release(SH_RP2_RESET_USB);
     uart_start();
-    sh_systick_start();
+    sh_rp2_core_start();
     sh_usb_start();
 }
 

@@ -9,9 +9,9 @@
 #include <stddef.h>
 
 #include "sh_board.h"
-#include "sh_cortex_m.h"
 #include "sh_reg.h"
 #include "sh_rp2.h"
+#include "sh_rp2_core.h"
 #include "sh_usb_descriptors.h"
 
 #define DPRAM 0x50100000u
@@ -55,8 +55,6 @@
 #define OF_IN(endpoint) (1u << (2u * (endpoint)))
 #define OF_OUT(endpoint) (2u << (2u * (endpoint)))
 
-#define NVIC_ISER 0xE000E100u
-
 #define PACKET SH_USB_PACKET
 #define MOST 63u // bytes of a packet to the host, for which a full one would mean that more follows
 #define TRIES 250000u // for a byte to the host, of 79 clocks each
@@ -89,18 +87,6 @@ static struct {
     uint32_t count;    // bytes that wait in `out`
     uint8_t out[MOST];
 } serial;
-
-static uint32_t masked(void)
-{
-    uint32_t mask;
-    __asm volatile("mrs %0, primask\n\tcpsid i" : "=r"(mask)::"memory");
-    return mask;
-}
-
-static void restore(uint32_t mask)
-{
-    __asm volatile("msr primask, %0" ::"r"(mask) : "memory");
-}
 
 static volatile uint8_t *packet(uint32_t offset)
 {
@@ -370,13 +356,13 @@ void sh_usb_start(void)
     SH_REG(USB_MAIN_CTRL) = MAIN_ENABLE; // on an RP2350 this also connects the PHY
     SH_REG(USB_SIE_CTRL) = SIE_CTRL_STATUS_OF_0;
     SH_REG(USB_INTE) = INTE_WANTED;
-    SH_REG(NVIC_ISER) = 1u << SH_RP2_USB_IRQ;
+    sh_rp2_core_listen(SH_RP2_USB_IRQ);
     SH_REG(USB_SIE_CTRL) = SIE_CTRL_STATUS_OF_0 | SIE_CTRL_PULL_UP;
 }
 
 int32_t sh_usb_getc(void)
 {
-    uint32_t mask = masked();
+    uint32_t mask = sh_rp2_core_mask();
     int32_t byte = -1;
     serve(); // a fault's report has no interrupts
     flush();
@@ -386,14 +372,14 @@ int32_t sh_usb_getc(void)
             listen();
         }
     }
-    restore(mask);
+    sh_rp2_core_restore(mask);
     return byte;
 }
 
 void sh_usb_putc(uint8_t byte)
 {
     for (uint32_t tries = TRIES; tries > 0; tries--) {
-        uint32_t mask = masked();
+        uint32_t mask = sh_rp2_core_mask();
         serve();
         if (serial.count == MOST) {
             flush();
@@ -406,7 +392,7 @@ void sh_usb_putc(uint8_t byte)
         if (goes_on && tries == 1) {
             forget(); // until it sends again
         }
-        restore(mask);
+        sh_rp2_core_restore(mask);
         if (!goes_on) {
             return;
         }

@@ -74,6 +74,7 @@ class Stub(_Row):
     # Where registers are: first address and bytes. Those that are not named here read as all ones: ready.
     registers: tuple[_Range, ...] = ((0x40000000, 0x20000000), (0xE0000000, 0x00100000))
     values: Mapping[Register, Register] = {}  # others, by their addresses
+    csrs: tuple[Register, ...] = ()  # of RISC-V, which the emulated core lacks: they read as 0 and keep nothing
 
     def document(self, defines: Mapping[str, int]) -> Mapping[str, object]:
         """The object of a folder's stub.json, for a board with these defines."""
@@ -81,7 +82,8 @@ class Stub(_Row):
         uart = {name: base + getattr(self.uart, name) for name in ("status", "receive", "transmit")}
         uart |= {"idle": self.uart.idle, "received": self.uart.received}
         values = [[address, value] for address, value in self.values.items()]
-        return {"uart": uart, "registers": [list(each) for each in self.registers], "values": values}
+        registers = [list(each) for each in self.registers]
+        return {"uart": uart, "registers": registers, "values": values, "csrs": list(self.csrs)}
 
 
 class Family(_Row):

@@ -398,6 +398,7 @@ class StubDocument(_Document):
     uart: _StubUart
     registers: tuple[tuple[_Address, _Address], ...]
     values: tuple[tuple[_Address, _Address], ...]
+    csrs: tuple[_Address, ...] = ()
 
 
 class WrittenDocument(_Document):

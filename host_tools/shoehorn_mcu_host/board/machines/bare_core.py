@@ -1,7 +1,8 @@
 """Runs a firmware on a bare core of Unicorn, with its board's memories and a stub of its chip.
 
 The stub is a UART whose registers stub.json names. Every other register of the chip reads as all ones, "ready", unless
-stub.json gives its value; those of an Arm core itself keep what is written. There are no interrupts, and the clock
+stub.json gives its value; those of an Arm core itself keep what is written, and those of a RISC-V core that the
+emulated one lacks read as 0 where stub.json names them. There are no interrupts, and the clock
 counts instructions: `sh_board_ticks` returns what has run.
 """
 
@@ -16,6 +17,7 @@ from unicorn import (
     UC_ARCH_RISCV,
     UC_HOOK_BLOCK,
     UC_HOOK_CODE,
+    UC_HOOK_INTR,
     UC_HOOK_MEM_INVALID,
     UC_MEM_READ_PROT,
     UC_MEM_READ_UNMAPPED,
@@ -53,6 +55,8 @@ _SLICE_MICROSECONDS = 100_000  # after which the connection is looked at
 _IDLE_LOOKS = 64  # at an empty receiver, after which the firmware waits for the host
 _IDLE_SECONDS = 0.05
 _READY = 0xFFFFFFFF
+_ILLEGAL = 2  # mcause of an instruction that the core does not have
+_OF_SYSTEM = 0x73  # the opcode of instructions that access CSRs
 _ACCESSES = {
     UC_MEM_READ_UNMAPPED: "read",
     UC_MEM_READ_PROT: "read",
@@ -158,6 +162,9 @@ class Machine:
                     f"{len(data)} bytes of the image at {address:#010x} are outside of every memory"
                 ) from error
         self.core.hook_add(UC_HOOK_MEM_INVALID, self._is_invalid)
+        self._lacking = frozenset(job.stub["csrs"])
+        if self._lacking:
+            self.core.hook_add(UC_HOOK_INTR, self._takes)
         self._table = next((origin for origin, _, writable in job.memories if not writable), 0)
 
     def start(self) -> int:
@@ -175,6 +182,8 @@ class Machine:
         except UcError as error:
             pc = self.core.reg_read(self.pc)
             raise HostError(f"{self._fault or f'an exception ({error})'} at pc {pc:#010x}") from error
+        if self._fault:
+            raise HostError(f"{self._fault} at pc {self.core.reg_read(self.pc):#010x}")
         return int(self.core.reg_read(self.pc))
 
     def instructions(self, code: bytes) -> Iterator[int]:
@@ -185,6 +194,18 @@ class Machine:
             half = int.from_bytes(code[at : at + 2], "little")
             wide = half >= 0xE800 if self._is_arm else half & 3 == 3
             at += 4 if wide else 2
+
+    def _takes(self, core: Uc, cause: int, _: object) -> None:
+        """A RISC-V core takes an exception: its program goes on behind an access to a CSR that the chip's core has."""
+        behind = core.reg_read(self.pc)
+        word = int.from_bytes(core.mem_read(behind - 4, 4), "little")
+        if cause == _ILLEGAL and word & 0x7F == _OF_SYSTEM and word >> 20 in self._lacking:
+            if register := word >> 7 & 31:
+                core.reg_write(riscv.UC_RISCV_REG_X0 + register, 0)
+            core.reg_write(self.pc, behind)
+        else:
+            self._fault = f"an exception (mcause {cause})"
+            core.emu_stop()
 
     def _is_invalid(self, _: Uc, access: int, at: int, size: int, *__: object) -> bool:
         """Remembers what the core did where nothing is, or where it may not write; it then ends."""
