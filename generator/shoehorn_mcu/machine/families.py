@@ -65,6 +65,10 @@ class StubUart(_Row):
     transmit: Register
     idle: Register  # nothing has arrived, and there is room to send
     received: Register
+    # Of a UART that moves bytes to and from memory: where it takes their addresses. `receive` and `transmit` are then
+    # the registers that start it, for one byte at a time, and writing to `status` clears it.
+    receive_pointer: Register | None = None
+    transmit_pointer: Register | None = None
 
 
 class Stub(_Row):
@@ -79,6 +83,9 @@ class Stub(_Row):
         """The object of a folder's stub.json, for a board with these defines."""
         base = defines[self.uart.at] if isinstance(self.uart.at, str) else self.uart.at
         uart = {name: base + getattr(self.uart, name) for name in ("status", "receive", "transmit")}
+        for name in ("receive_pointer", "transmit_pointer"):
+            if (offset := getattr(self.uart, name)) is not None:
+                uart[name] = base + offset
         uart |= {"idle": self.uart.idle, "received": self.uart.received}
         values = [[address, value] for address, value in self.values.items()]
         return {"uart": uart, "registers": [list(each) for each in self.registers], "values": values}
