@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import struct
 import subprocess
 import threading
@@ -195,6 +196,13 @@ def test_a_silent_port_is_given_up(tmp_path: Path):
     script.chmod(0o755)
     with Bench(script) as bench, pytest.raises(HostError, match="does not answer; is it the right port"):
         connect(bench.path, Timing(answer=0.05, wake=3))
+
+
+def test_a_silent_emulator_is_not_asked_for_its_power():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"socket://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(HostError, match="does not answer; is its UART the emulator's, or its family's stub"):
+            connect(place, Timing(answer=0.05, wake=1))
 
 
 def test_a_board_without_our_firmware_is_told_apart(tmp_path: Path):

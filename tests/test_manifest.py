@@ -300,7 +300,7 @@ def _define(name: str, value: object) -> Callable[[Json], None]:
         (_with("shoehorn", "memory", 1, "name", value="RAM"), "memory.1.name: 'RAM' is refused; write a memory's name"),
         (_with("shoehorn", "memory", 1, "name", value="sram1"), "memory: family stm32f4 needs a memory called ram"),
         (_with("shoehorn", "sram_bytes", value=131072), "sram_bytes: 131072 is more than the 98304 bytes of 'ram'"),
-        (_with("shoehorn", "family", value="stm32f9"), "family: unknown family 'stm32f9'; known: posix, "),
+        (_with("shoehorn", "family", value="stm32f9"), "family: unknown family 'stm32f9'; write stm32f4, "),
         (_with("shoehorn", "cpu", value="cortex-m7"), "cpu: family stm32f4 is for cortex-m4f, not cortex-m7"),
         (
             _with("build", "mcu", value="stm32f769"),

@@ -19,10 +19,16 @@ _Noreturn void sh_fault_report(uint32_t sp);
 
 #define MSTATUS_FS_INITIAL (1u << 13) // the FPU is on, and its registers are as after a reset
 
-// In the section of vector tables, which is at the beginning of the flash.
+// In the section of vector tables, which is at the beginning of the flash. A chip may begin at
+// another address of its flash (a GD32VF103 at 0), where addresses relative to pc are wrong: first
+// it jumps to the one that it is linked for.
 __attribute__((naked, section(".vectors"), used)) void sh_start(void)
 {
-    __asm volatile("csrw mie, zero\n\t"
+    __asm volatile("lui t0, %hi(sh_start_linked)\n\t"
+                   "addi t0, t0, %lo(sh_start_linked)\n\t"
+                   "jr t0\n"
+                   "sh_start_linked:\n\t"
+                   "csrw mie, zero\n\t"
                    "la sp, sh_stack_high\n\t"
                    "la t0, sh_fault_entry\n\t"
                    "csrw mtvec, t0\n\t"
@@ -53,8 +59,9 @@ void sh_start_c(void)
 }
 
 // The stack may have caused the fault: report on a fresh one, with the old pointer as argument.
-// mtvec has the address in its upper 30 bits.
-__attribute__((naked, aligned(4))) void sh_fault_entry(void)
+// mtvec has the address in its upper 30 bits, and in its upper 26 where a core has a CLIC
+// (Bumblebee).
+__attribute__((naked, aligned(64))) void sh_fault_entry(void)
 {
     __asm volatile("mv a0, sp\n\t"
                    "la sp, sh_stack_high\n\t"

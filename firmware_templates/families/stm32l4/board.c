@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: 0BSD
-// STM32L4 at 80 MHz (RM0351) and L4+ at 120 MHz (RM0432): PLL from the 4 MHz MSI that the chip
-// starts with, flash with the ART accelerator. All buses and the UART have the core's clock.
+// STM32L4 (RM0351), L4+ (RM0432) and G4 (RM0440), whose registers are the same: PLL from the clock
+// that the chip starts with, flash with the ART accelerator. All buses and the UART have the core's
+// clock. What differs is in each family's sh_clock.h.
 #include "board_config.h"
 #include "sh_board.h"
+#include "sh_clock.h"
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
 #include "sh_stm32.h"
@@ -16,19 +18,19 @@
 #define RCC_UART_ENR (RCC + SH_BOARD_UART_ENR)
 #define CFGR_SW_PLL 3u
 #define CFGR_HPRE_2 (8u << 4)
-#define PLLCFGR_MSI_R_2 (1u | (1u << 24)) // M = 1; R = 2 to the core
-#define PLLCFGR_N (SH_BOARD_UART_HZ / 2000000u)
+// R = 2 to the core; N is in bits 8 to 14
+#define PLLCFGR_R_2 (SH_CLOCK_PLL_SOURCE | ((SH_CLOCK_PLL_M - 1u) << 4) | (1u << 24))
+#define PLLCFGR_N (SH_BOARD_UART_HZ / (SH_CLOCK_SOURCE_HZ / SH_CLOCK_PLL_M / 2u))
 #define APB1ENR1_PWR (1u << 28)
 
 #define PWR_CR2 0x40007004u
-#define PWR_CR5 0x40007080u // of L4+
-#define CR2_IOSV (1u << 9)
+#define PWR_CR5 0x40007080u // of L4+ and G4
 #define CR5_R1MODE (1u << 8)
 
 #define FLASH_ACR 0x40022000u
 #define ACR_PREFETCH_CACHES ((1u << 8) | (1u << 9) | (1u << 10))
 #define IS_FAST (SH_BOARD_UART_HZ > 80000000u)
-#define WAITS (IS_FAST ? (SH_BOARD_UART_HZ - 1u) / 20000000u : (SH_BOARD_UART_HZ - 1u) / 16000000u)
+#define WAITS ((SH_BOARD_UART_HZ - 1u) / SH_CLOCK_FLASH_HZ)
 
 #define GPIOG 0x48001800u
 #define LPUART1 0x40008000u
@@ -40,10 +42,10 @@
 static void clock_start(void)
 {
     if (IS_FAST) {
-        SH_REG(PWR_CR5) &= ~CR5_R1MODE; // boost (RM0432, 5.1.8)
+        SH_REG(PWR_CR5) &= ~CR5_R1MODE; // boost (RM0432, 5.1.8; RM0440, 6.1.5)
     }
     SH_REG(FLASH_ACR) = ACR_PREFETCH_CACHES | WAITS; // before the clock rises
-    SH_REG(RCC_PLLCFGR) = PLLCFGR_MSI_R_2 | (PLLCFGR_N << 8);
+    SH_REG(RCC_PLLCFGR) = PLLCFGR_R_2 | (PLLCFGR_N << 8);
     SH_REG(RCC_CFGR) = IS_FAST ? CFGR_HPRE_2 : 0; // the rise above 80 MHz has two steps
     sh_pll_start(RCC_CR, RCC_CFGR, CFGR_SW_PLL);
     for (volatile uint32_t i = 0; i < 60; i++) { // 1 us at least
@@ -57,7 +59,7 @@ void sh_board_init(void)
     (void)SH_REG(RCC_APB1ENR1); // two clocks between the enable and the first use
     clock_start();
     if (SH_BOARD_UART_GPIO == GPIOG) {
-        SH_REG(PWR_CR2) |= CR2_IOSV; // VDDIO2 feeds pins 2 to 15 of this port (RM0432, 5.1.3)
+        SH_REG(PWR_CR2) |= SH_CLOCK_CR2_IOSV;
     }
     SH_REG(RCC_AHB2ENR) |= 1u << SH_BOARD_UART_GPIO_INDEX;
     SH_REG(RCC_UART_ENR) |= 1u << SH_BOARD_UART_ENR_BIT;

@@ -94,6 +94,14 @@ def _teensy(spec: dict, build: Path, port: str) -> list[list[str]]:
     return [["teensy_loader_cli", f"--mcu={_TEENSIES[spec['family']]}", "-w", "-v", str(build / spec["image"])]]
 
 
+def _dfu(spec: dict, build: Path, port: str) -> list[list[str]]:
+    """The boot ROM of the chip over USB, which puts the image where the flash begins and starts it."""
+    flash = next(region["origin"] for region in spec["memory"] if region["kind"] == "flash")
+    at = flash if isinstance(flash, str) else f"0x{flash:08x}"
+    one = ["-S", port] if port else []
+    return [["dfu-util", "-a", "0", *one, "-s", f"{at}:leave", "-D", str(build / spec["image"])]]
+
+
 def _boot_partition(spec: dict, build: Path, port: str) -> list[list[str]]:
     if not port:
         raise UploadError("the SD card's boot partition is needed: give its mount point")
@@ -119,11 +127,17 @@ def _emulator(spec: dict, build: Path, port: str) -> list[list[str]]:
 
 _ONTO = {"drive": _onto_drive, "boot-partition": _onto_card}
 _TEENSIES = {"imxrt1062": "TEENSY41"}
+# By the loader: Debian's package of it, and what to ask where it fails.
+_LOADERS = {
+    "teensy_loader_cli": ("teensy-loader-cli", "is the board connected, and its button pressed?"),
+    "dfu-util": ("dfu-util", "is the board connected by USB, and was BOOT0 held while it was reset?"),
+}
 _COMMANDS = {
     "pyocd": _pyocd,
     "esptool": _esptool,
     "drive": _drive,
     "teensy": _teensy,
+    "dfu": _dfu,
     "boot-partition": _boot_partition,
     "emulator": _emulator,
 }
@@ -139,7 +153,7 @@ def run(spec: dict, build: Path, port: str) -> None:
             Path(command[1]).replace(command[2])
         elif command[0] == "cp":
             _copy(command[1], command[2])
-        elif spec["flash_tool"] == "teensy":
+        elif command[0] in _LOADERS:
             _load(command)
         elif spec["flash_tool"] == "esptool":
             _over_serial(command)
@@ -174,10 +188,11 @@ def _probe(command: list[str], target: str) -> None:
 
 
 def _load(command: list[str]) -> None:
+    package, question = _LOADERS[command[0]]
     if shutil.which(command[0]) is None:
-        raise UploadError(f"{command[0]} is not installed; on Debian `apt-get install teensy-loader-cli` brings it")
+        raise UploadError(f"{command[0]} is not installed; on Debian `apt-get install {package}` brings it")
     if subprocess.run(command, check=False).returncode != 0:
-        raise UploadError(f"{command[0]} failed; is the board connected, and its button pressed?")
+        raise UploadError(f"{command[0]} failed; {question}")
 
 
 def _over_serial(command: list[str]) -> None:

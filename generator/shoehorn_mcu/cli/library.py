@@ -50,7 +50,7 @@ def library(
     planning: Planning,
     as_json: bool,
 ) -> None:
-    """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake and Zephyr, without a board."""
+    """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF, without a board."""
     _, options = resolved(planning.of_one(), caller_arena)
     with progress("planning") as say:
         planned, files = build.alone(model, options, say, in_one_file)

@@ -18,6 +18,7 @@ from shoehorn_mcu_host.base.manifest import Count, Define, Line, Manifest, Regis
 FOLDER = FIRMWARE_TEMPLATES / "families"
 
 _CURE = "docs/families.md lists what the family needs"
+_NO_FAMILY = "docs/boards.md says what to do with a chip of no family"
 _MOST_TOLD = 3  # defines of one fault
 _PORT_BYTES = 0x400  # between the ports of an STM32
 _Range = tuple[Register, Register]
@@ -65,6 +66,10 @@ class StubUart(_Row):
     transmit: Register
     idle: Register  # nothing has arrived, and there is room to send
     received: Register
+    # Of a UART that moves bytes to and from memory: where it takes their addresses. `receive` and `transmit` are then
+    # the registers that start it, for one byte at a time, and writing to `status` clears it.
+    receive_pointer: Register | None = None
+    transmit_pointer: Register | None = None
 
 
 class Stub(_Row):
@@ -80,6 +85,9 @@ class Stub(_Row):
         """The object of a folder's stub.json, for a board with these defines."""
         base = defines[self.uart.at] if isinstance(self.uart.at, str) else self.uart.at
         uart = {name: base + getattr(self.uart, name) for name in ("status", "receive", "transmit")}
+        for name in ("receive_pointer", "transmit_pointer"):
+            if (offset := getattr(self.uart, name)) is not None:
+                uart[name] = base + offset
         uart |= {"idle": self.uart.idle, "received": self.uart.received}
         values = [[address, value] for address, value in self.values.items()]
         registers = [list(each) for each in self.registers]
@@ -132,12 +140,14 @@ def faults(manifest: Manifest) -> Iterator[str]:
     """Why the family's start-up code cannot run the board, each with the key and the cure."""
     spec, mcu = manifest.shoehorn, manifest.build.mcu
     if (family := families().get(spec.family)) is None:
-        yield f"shoehorn.family: unknown family '{spec.family}'; known: {', '.join(families())}"
+        known = f"known: {', '.join(families())}"
+        yield f"shoehorn.family: unknown family '{spec.family}'; {_family_of(mcu) or f'{known}; {_NO_FAMILY}'}"
         return
     if spec.cpu not in family.cpus:
         yield f"shoehorn.cpu: family {spec.family} is for {' or '.join(family.cpus)}, not {spec.cpu}"
     if (chip := family.chip(mcu)) is None:
-        yield f"build.mcu: family {spec.family} has no start-up code for {mcu}; it is for {', '.join(family.chips)}"
+        cure = _family_of(mcu) or f"it is for {', '.join(family.chips)}; {_NO_FAMILY}"
+        yield f"build.mcu: family {spec.family} has no start-up code for {mcu}; {cure}"
         return
     if spec.emulator and spec.emulator.row.proves is Level.CORE and family.stub is None:
         yield f"shoehorn.emulator.program: family {spec.family} has no stub for {spec.emulator.program}; leave it out"
@@ -146,6 +156,12 @@ def faults(manifest: Manifest) -> Iterator[str]:
     yield from wrong
     if not wrong:
         yield from _clock(manifest, family, chip)
+
+
+def _family_of(mcu: str) -> str:
+    """The cure for a chip whose family is another one; empty where there is none."""
+    having = [name for name, family in families().items() if family.chip(mcu)]
+    return f"write {' or '.join(having)}, which has start-up code for {mcu}" if having else ""
 
 
 def _memories(spec: Shoehorn) -> Iterator[str]:

@@ -199,7 +199,7 @@ class Shoehorn(_Strict):
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
     defines: dict[Define, Register] = {}  # register addresses and the like: those that the family's drivers need
     emulator: Emulator | None = None
-    flash_tool: Literal["pyocd", "esptool", "drive", "teensy", "boot-partition", "emulator"]
+    flash_tool: Literal["pyocd", "esptool", "drive", "teensy", "dfu", "boot-partition", "emulator"]
     image: Image = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: WordOrNone = ""
     uf2_family: Register | None = None  # of a .uf2: what the board's boot loader knows its images by
@@ -269,6 +269,7 @@ class Shoehorn(_Strict):
             "esptool": "partition_bytes",
             "drive": "image",
             "teensy": "image",
+            "dfu": "image",
             "boot-partition": "image",
             "emulator": "emulator",
         }
@@ -277,7 +278,13 @@ class Shoehorn(_Strict):
         if (self.uf2_family is not None) != self.image.endswith(".uf2"):
             raise ValueError("an image that ends in .uf2 needs uf2_family, and no other image has one")
         if self.flash_tool == "emulator" and self.emulator and self.emulator.row.module:
-            raise ValueError(f"flash_tool emulator needs QEMU, not {self.emulator.program}")
+            raise ValueError(
+                f"flash_tool emulator needs QEMU, not {self.emulator.program}; name the tool that writes to the board"
+            )
+        if self.flash_tool == "drive" and not self.image.endswith((".hex", ".uf2")):
+            raise ValueError("flash_tool drive needs an image that ends in .hex or .uf2")
+        if self.flash_tool == "dfu" and not self.image.endswith(".bin"):
+            raise ValueError("flash_tool dfu needs an image that ends in .bin")
         return self
 
 

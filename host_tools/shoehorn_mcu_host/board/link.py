@@ -29,6 +29,7 @@ _NAME_LENGTH = 80  # characters of the model's name in messages
 _WAKE = b"\0shoehorn%\0"
 _AWAKE = b"m-shoehorn-[%d]\r\nm-ready\r\n" % VERSION
 _HEARD_BYTES = 4096  # most bytes kept of an incomplete frame
+_QUESTION = "is it the right port, powered and flashed?"
 _RESTART_WORDS = (b"m-timestamp-mode", b"m-init-done", b"m-ready")  # only text mode says these
 _DOING = {
     Kind.HELLO: "the greeting",
@@ -326,7 +327,9 @@ class Link:
                     self._pending = rest
                     return
         state = "answers, but never as Shoehorn's firmware does" if heard else "does not answer"
-        raise LinkError(f"{self._port.name}: the board {state}; is it the right port, powered and flashed?")
+        emulated = str(self._port.name).startswith("socket://")
+        question = "is its UART the emulator's, or its family's stub?" if emulated else _QUESTION
+        raise LinkError(f"{self._port.name}: the board {state}; {question}")
 
     def _greet(self) -> Hello:
         """Greets the board, which selects its first model, and then selects the one that requests are about."""

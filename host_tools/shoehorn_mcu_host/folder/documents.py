@@ -390,6 +390,8 @@ class _StubUart(_Document):
     transmit: _Address
     idle: _Address
     received: _Address
+    receive_pointer: _Address | None = None
+    transmit_pointer: _Address | None = None
 
 
 class StubDocument(_Document):

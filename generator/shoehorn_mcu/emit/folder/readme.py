@@ -95,7 +95,7 @@ def _arena(unit: Unit) -> str:
 
 def _single(unit: Unit) -> list[str]:
     return [
-        f"The model alone is `lib/{unit.name}`, a C library for PlatformIO, Arduino, CMake and Zephyr:",
+        f"The model alone is `lib/{unit.name}`, a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF:",
         "",
         *use(unit),
     ]

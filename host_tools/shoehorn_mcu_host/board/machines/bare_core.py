@@ -75,15 +75,19 @@ class _Chip:
         self._values: Mapping[int, int] = dict(stub["values"])
         self._kept: dict[int, int] = {}
         self._looks = 0
+        self._moves = self._uart.get("receive_pointer") is not None
+        self._awaited = False  # by a UART that moves bytes to memory: where one goes is known, and none has arrived
+        self._moved = False  # there, and the firmware has not cleared the event yet
         self.is_idle = False
 
     def read(self, at: int) -> int:
         """The value of a register."""
         uart, received = self._uart, self._console.received
-        if at == uart["receive"] and received:
+        if at == uart["receive"] and received and not self._moves:
             return received.pop(0)
         if at == uart["status"]:
-            if received:
+            self._move()
+            if self._moved or (received and not self._moves):
                 self._looks = 0
                 return uart["received"]
             self._looks += 1
@@ -99,11 +103,23 @@ class _Chip:
 
     def write(self, at: int, value: int) -> None:
         """The firmware writes a register."""
-        if at == self._uart["transmit"]:
-            self._console.put(value)
+        uart = self._uart
+        self._kept[at] = value
+        if at == uart["transmit"]:
+            pointer = uart.get("transmit_pointer")
+            self._console.put(value if pointer is None else self._core.mem_read(self._kept.get(pointer, 0), 1)[0])
             self._looks = 0
-        else:
-            self._kept[at] = value
+        elif at == uart["receive"]:
+            self._awaited = True
+        elif at == uart["status"]:
+            self._moved = False
+
+    def _move(self) -> None:
+        """A byte that has arrived goes to memory, if the UART does that and the firmware awaits one."""
+        received, pointer = self._console.received, self._uart.get("receive_pointer")
+        if pointer is not None and received and self._awaited:
+            self._core.mem_write(self._kept.get(pointer, 0), bytes([received.pop(0)]))
+            self._awaited, self._moved = False, True
 
 
 class _Counter:
