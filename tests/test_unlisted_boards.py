@@ -86,10 +86,38 @@ def _firmware(gen: Gen, name: str, folder: Path) -> Path:
     return folder / "digits"
 
 
-@pytest.mark.parametrize("name", ["g474", "nrf5340"])
-def test_the_shipped_model_runs_on_an_unlisted_board(gen: Gen, tmp_path: Path, name: str):
-    """An nRF5340 has only a UART that moves bytes to and from memory."""
-    _firmware(gen, name, tmp_path)
+def test_the_shipped_model_runs_where_a_uart_moves_bytes_to_memory(gen: Gen, tmp_path: Path):
+    _firmware(gen, "nrf5340", tmp_path)
+
+
+def test_a_g474_runs_it_and_its_start_keeps_what_the_chip_needs(gen: Gen, tmp_path: Path):
+    """The debugger's access (RM0440, FLASH_ACR bit 18), and a clock that exists: SW of RCC_CFGR is never 0."""
+    elf = Project.open(_firmware(gen, "g474", tmp_path)).elf
+    import unicorn
+    from unicorn.arm_const import UC_ARM_REG_LR, UC_ARM_REG_SP, UC_CPU_ARM_CORTEX_M4
+
+    acr, cr, cfgr, pllcfgr, stop = 0x40022000, 0x40021000, 0x40021008, 0x4002100C, FLASH + 0x7F000
+    core = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+    core.ctl_set_cpu_model(UC_CPU_ARM_CORTEX_M4)
+    for first, size in ((FLASH, 512 << 10), (RAM, 96 << 10), (0x40000000, 1 << 18), (0x48000000, 1 << 14)):
+        core.mem_map(first, size)
+    core.mem_map(0xE0000000, 1 << 20)
+    for address, data in loaded(elf)[1]:
+        core.mem_write(address, data)
+    for register, value in ((acr, 0x40600), (cr, 1 << 25 | 0x500), (cfgr, 0x5)):  # as after a reset; the PLL locks
+        core.mem_write(register, value.to_bytes(4, "little"))
+    clocks: list[int] = []
+    core.hook_add(
+        unicorn.UC_HOOK_MEM_WRITE, lambda _, __, ___, ____, value, _____: clocks.append(value), begin=cfgr, end=cfgr
+    )
+    core.reg_write(UC_ARM_REG_SP, RAM + 0x1000)
+    core.reg_write(UC_ARM_REG_LR, stop | 1)
+    core.emu_start(functions(elf, ["sh_board_init"])[0] | 1, stop, count=100_000)
+    got = {register: int.from_bytes(core.mem_read(register, 4), "little") for register in (acr, cfgr, pllcfgr)}
+
+    assert got[acr] == 0x40704
+    assert clocks and all(value & 3 for value in clocks) and got[cfgr] & 0xF3 == 3
+    assert got[pllcfgr] == 1 << 24 | 85 << 8 | 3 << 4 | 2
 
 
 def test_a_gd32v_runs_it_and_may_begin_at_another_address_than_it_is_linked_for(gen: Gen, tmp_path: Path):

@@ -28,6 +28,7 @@
 #define CR5_R1MODE (1u << 8)
 
 #define FLASH_ACR 0x40022000u
+#define ACR_LATENCY 15u
 #define ACR_PREFETCH_CACHES ((1u << 8) | (1u << 9) | (1u << 10))
 #define IS_FAST (SH_BOARD_UART_HZ > 80000000u)
 #define WAITS ((SH_BOARD_UART_HZ - 1u) / SH_CLOCK_FLASH_HZ)
@@ -44,9 +45,10 @@ static void clock_start(void)
     if (IS_FAST) {
         SH_REG(PWR_CR5) &= ~CR5_R1MODE; // boost (RM0432, 5.1.8; RM0440, 6.1.5)
     }
-    SH_REG(FLASH_ACR) = ACR_PREFETCH_CACHES | WAITS; // before the clock rises
+    // before the clock rises; a G4 has the debugger's access in this register, too
+    SH_REG(FLASH_ACR) = (SH_REG(FLASH_ACR) & ~ACR_LATENCY) | ACR_PREFETCH_CACHES | WAITS;
     SH_REG(RCC_PLLCFGR) = PLLCFGR_R_2 | (PLLCFGR_N << 8);
-    SH_REG(RCC_CFGR) = IS_FAST ? CFGR_HPRE_2 : 0; // the rise above 80 MHz has two steps
+    SH_REG(RCC_CFGR) |= IS_FAST ? CFGR_HPRE_2 : 0; // the rise above 80 MHz has two steps
     sh_pll_start(RCC_CR, RCC_CFGR, CFGR_SW_PLL);
     for (volatile uint32_t i = 0; i < 60; i++) { // 1 us at least
     }
