@@ -481,7 +481,7 @@ def streaming(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return STREAMED.build(tmp_path_factory.mktemp("streamed") / "build", HOST, *SANITIZERS)
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", [Mode.PLAIN, Mode.TIME, Mode.CRC])
 def test_a_streamed_input_goes_row_by_row(streaming: Path, mode: Mode):
     with Bench(streaming) as bench, connect(bench.path, PATIENT) as link:
         for seed in (2, 3):
@@ -603,7 +603,7 @@ def test_rows_of_the_output_come_while_the_board_computes(streamed: bool, rows: 
     toy = Toy(streamed=streamed, outputs=120, output_rows=rows, frame_bytes=frame_bytes)
     with Bench(toy.build(tmp_path / "toy")) as bench, connect(bench.path) as link:
         link.expect(toy.plan())
-        for seed, mode in enumerate(Mode):
+        for seed, mode in enumerate((Mode.PLAIN, Mode.TIME, Mode.CRC)):
             x = vector(toy, seed)
             sent = {"row_bytes": toy.row_bytes if streamed else 0, "handed_out": True}
             moved: list[int] = []

@@ -3,6 +3,7 @@
 // UART): crystal clock, UART0 without flow control, TIMER0 as 64-bit clock. An nRF51's core has no
 // SysTick.
 #include "board_config.h"
+#include "sh_baud.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"
 #include "sh_reg.h"
@@ -30,6 +31,7 @@
 #define UART_TXD (UART + 0x51Cu)
 #define UART_BAUDRATE (UART + 0x524u)
 #define BAUDRATE_115200 0x01D7E000u
+#define BAUDRATE_9600 0x00275000u
 
 #define TIMER 0x40008000u
 #define TIMER_TASKS_START (TIMER + 0x000u)
@@ -71,7 +73,7 @@ static void uart_start(void)
     SH_REG(GPIO_DIRSET) = 1u << SH_BOARD_UART_TX_PIN % 32u;
     SH_REG(UART_PSELTXD) = SH_BOARD_UART_TX_PIN;
     SH_REG(UART_PSELRXD) = SH_BOARD_UART_RX_PIN;
-    SH_REG(UART_BAUDRATE) = BAUDRATE_115200;
+    SH_REG(UART_BAUDRATE) = SH_BOARD_BAUD == 9600u ? BAUDRATE_9600 : BAUDRATE_115200;
     SH_REG(UART_ENABLE) = 4;
     SH_REG(UART_TASKS_STARTRX) = 1;
     SH_REG(UART_TASKS_STARTTX) = 1;

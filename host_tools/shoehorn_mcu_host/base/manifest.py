@@ -181,6 +181,26 @@ class PlatformIO(_Strict):
     frameworks: Annotated[tuple[Framework, ...], pydantic.Field(min_length=1)]
 
 
+MLPERF_BAUD = 9600
+"""The rate of the console in MLPerf's energy mode."""
+
+
+class Mark(_Strict):
+    """The pin that says to an instrument when an inference runs (`gen firmware --energy`)."""
+
+    pin: Name  # where the board's owner finds it
+    defines: dict[Define, Register] = {}  # those that the family's drivers need for it
+
+
+class RunCurrent(_Strict):
+    """What the data sheet says that the chip draws while its core runs from flash, for estimates."""
+
+    ma: Annotated[float, pydantic.Field(gt=0, le=10_000, allow_inf_nan=False)]  # at the board's core_hz
+    volts: Annotated[float, pydantic.Field(gt=0, le=50, allow_inf_nan=False)]
+    condition: Line  # under which: clock, memory, peripherals
+    source: Line  # document and table
+
+
 class Shoehorn(_Strict):
     """The block `shoehorn` of a board manifest: the facts for which PlatformIO has no key."""
 
@@ -198,6 +218,8 @@ class Shoehorn(_Strict):
     clock_name: Name
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
     defines: dict[Define, Register] = {}  # register addresses and the like: those that the family's drivers need
+    mark: Mark | None = None  # None: the energy of this board's inferences is not measured
+    run_current: RunCurrent | None = None  # None: it is not estimated
     emulator: Emulator | None = None
     flash_tool: Literal["pyocd", "esptool", "drive", "teensy", "boot-partition", "emulator"]
     image: Image = ""  # the file that is flashed; empty: firmware.elf
@@ -233,6 +255,12 @@ class Shoehorn(_Strict):
                     f"memory: '{other.name}' at 0x{other.origin:08x} overlaps '{one.name}', which ends at "
                     f"0x{one.end:08x}; correct an origin or a size"
                 )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _has_a_clock_where_a_current_is_known(self) -> Shoehorn:
+        if self.run_current and not self.core_hz:
+            raise ValueError("run_current needs core_hz, the clock at which the chip draws it")
         return self
 
     @pydantic.model_validator(mode="after")
