@@ -33,7 +33,8 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu.cli": (
         {"group"},
-        {"project", "library", "slim", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
+        {"bench", "project", "library", "slim", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
+        {"energy"},
         {"buffers", "device", "graph", "outside", "plan", "quantize"},
         {"options", "page"},
         {"console", ""},
@@ -85,7 +86,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu_host": (
         {"doctor"},
-        {"validate"},
+        {"energy", "validate"},
         {"board"},
         {"firmware"},
         {"folder"},
@@ -115,6 +116,8 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "unicorn": ("shoehorn_mcu_host.board.machines.bare_core",),
     "rp2040py": ("shoehorn_mcu_host.board.machines.pico",),
     "elftools": ("shoehorn_mcu_host.firmware",),
+    "ppk2lab": ("shoehorn_mcu_host.energy.ppk2",),
+    "joulescope": ("shoehorn_mcu_host.energy.joulescope",),
     "PIL": ("shoehorn_mcu_host.validate.decoders",),
     "rich": ("shoehorn_mcu.cli",),
     "click": ("shoehorn_mcu.cli",),
