@@ -115,6 +115,7 @@ def test_the_application_takes_little_memory(tmp_path: Path):
         "waiting",
         "looks",
         "ticks_per_look",
+        "marks",
     }  # the toy's and the fake board's
     sizes = {row[3]: int(row[1], 16) for row in rows if len(row) == 4 and row[2] in "bdBD" and row[3] not in others}
 

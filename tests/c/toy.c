@@ -52,7 +52,9 @@ static void sum(void)
 static void finish(void)
 {
     sh_trace_begin(1);
-    sum();
+    do {
+        sum();
+    } while (sh_trace_again(1));
     sh_trace_end(1, (uint8_t *)output, &result, 0, RESULT_ROWS);
 #if TOY_OUTPUT_ROWS > 0
     for (int32_t y = 0; y < TOY_OUTPUT_ROWS; y++) {
@@ -78,10 +80,14 @@ void toy_run(void)
 {
     dawdle();
     sh_trace_begin(0);
-    triple(0, 2);
+    do {
+        triple(0, 2);
+    } while (sh_trace_again(0));
     sh_trace_end(0, (uint8_t *)rows, &hidden, 0, 2);
     sh_trace_begin(0);
-    triple(2, TOY_ROWS);
+    do {
+        triple(2, TOY_ROWS);
+    } while (sh_trace_again(0));
     sh_trace_end(0, (uint8_t *)rows, &hidden, 2, TOY_ROWS);
     finish();
 }

@@ -174,7 +174,7 @@ def print_energy(found: dict[str, Any]) -> None:
     out.print(said if idle["samples"] else nothing, soft_wrap=True)
     out.print(
         f"{found['samples_per_second']:,.0f} samples a second, each for the time up to the next one (rectangles); "
-        f"the ends of a mark are known to a sample, +-{found['uncertain_percent']:g} % of the whole inference",
+        f"the ends of a mark are known to a sample, +-{found['uncertain_percent']:.3g} % of the whole inference",
         soft_wrap=True,
     )
 
@@ -186,5 +186,5 @@ def _cells(part: dict[str, Any], net: float) -> tuple[str, ...]:
         f"{part['gross']['median']:,.3f}",
         f"{net:,.3f}",
         f"{part['repeats']:,}",
-        f"{part['uncertain_percent']:g}",
+        f"{part['uncertain_percent']:.3g}",
     )

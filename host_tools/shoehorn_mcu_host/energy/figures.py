@@ -34,10 +34,10 @@ class Part:
             **_spread([1e6 * each for each in self.net(idle_watts)]),
             "gross": _spread([1e6 * each for each in self.joules]),
             "ms": _spread([1e3 * each for each in self.seconds]),
-            "mw": round(1e3 * sum(self.joules) / sum(self.seconds), 6),
+            "mw": _short(1e3 * sum(self.joules) / sum(self.seconds)),
             "repeats": self.repeats,
             "samples": self.samples,
-            "uncertain_percent": round(100 * self.marks / self.samples, 3),
+            "uncertain_percent": _short(100 * self.marks / self.samples),
         }
 
 
@@ -64,9 +64,9 @@ class Measured:
             "runs": len(self.whole.joules),
             "source": "measured",
             "instrument": self.instrument,
-            "samples_per_second": round(self.rate, 3),
+            "samples_per_second": _short(self.rate),
             "volts": self.volts,
-            "baseline": {"mw": round(1e3 * self.idle_watts, 6), "samples": self.idle_samples},
+            "baseline": {"mw": _short(1e3 * self.idle_watts), "samples": self.idle_samples},
             "rule": "rectangle",
         }
 
@@ -88,7 +88,7 @@ def measured(
         whole, ops, between = _by_schedule(recording, plan, schedule)
     idle, count = recording.idle_watts(between) if subtract else (0.0, 0)
     named = tuple((plan.ops[op].name, plan.ops[op].kernel, part) for op, part in ops)
-    volts = round(float(recording.volts.mean()), 6)
+    volts = _short(float(recording.volts.mean()))
     return Measured(instrument, recording.rate, volts, idle, count, whole, named)
 
 
@@ -157,8 +157,9 @@ def _part(recording: Recording, found: Sequence[Interval], phase: Phase, name: s
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
-    return {
-        "min": round(min(values), 6),
-        "median": round(statistics.median(values), 6),
-        "max": round(max(values), 6),
-    }
+    return {"min": _short(min(values)), "median": _short(statistics.median(values)), "max": _short(max(values))}
+
+
+def _short(value: float) -> float:
+    """Nine digits, which is more than any instrument has."""
+    return float(f"{value:.9g}")

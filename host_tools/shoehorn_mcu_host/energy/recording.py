@@ -78,6 +78,7 @@ class Recording:
     def intervals(self, column: str = MARK) -> tuple[Interval, ...]:
         """The intervals of a mark; RecordingError where one is cut off or has lost samples."""
         level = self.marks[column].astype(np.int8)
+        _ = self.period  # refuses a recording of no samples
         if len(level) and (level[0] or level[-1]):
             where = "begins" if level[0] else "ends"
             raise RecordingError(
