@@ -126,6 +126,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "shoehorn_mcu.slim.recipe",
         "shoehorn_mcu_host.base.manifest",
         "shoehorn_mcu_host.base.proof",
+        "shoehorn_mcu_host.energy.schedule",
         "shoehorn_mcu_host.folder.documents",
     ),
     "numpy": ("shoehorn_mcu", "shoehorn_mcu_host"),

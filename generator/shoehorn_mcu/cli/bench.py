@@ -20,7 +20,16 @@ from shoehorn_mcu.cli.device import (
     model_option,
     progress_bar,
 )
-from shoehorn_mcu.cli.energy import Energies, check_marked, driven, energy_options, measured_energy, print_energy
+from shoehorn_mcu.cli.energy import (
+    Energies,
+    check_marked,
+    driven,
+    energy_options,
+    estimate_line,
+    estimated,
+    measured_energy,
+    print_energy,
+)
 from shoehorn_mcu_host.board import session
 from shoehorn_mcu_host.board.bench import Timing as Bench
 from shoehorn_mcu_host.board.bench import bench as time_inferences
@@ -73,6 +82,8 @@ def bench(
         timing, drawn = _timing(project, port, emulated, runs, asked)
         clock = session.clock_name(project, emulated)
         found = timing.json(project.board_id, "emulator" if emulated else "serial", clock)
+        if (estimate := estimated(project, found)) is not None:
+            found["energy_estimate"] = estimate
         if drawn is not None:
             found["energy"] = drawn.json()
         said.append(found)
@@ -110,7 +121,7 @@ def _timing(
 
 
 def _print_timing(found: dict[str, Any], timing: Bench, title: str | None) -> None:
-    unit, total, cycles = found["unit"], found["total"], found["cycles"]
+    unit, total, cycles, estimate = found["unit"], found["total"], found["cycles"], found.get("energy_estimate")
     whole = sum(op["median"] for op in found["ops"]) or 1
     rows = [
         (
@@ -119,11 +130,12 @@ def _print_timing(found: dict[str, Any], timing: Bench, title: str | None) -> No
             f"{op['median']:,}",
             f"{100 * op['median'] / whole:.1f}",
             *([f"{op['cycles']:,}"] if cycles else []),
+            *([f"{estimate['ops'][number]['median']:,.3f}"] if estimate else []),
         )
-        for op in found["ops"]
+        for number, op in enumerate(found["ops"])
     ]
-    head = ("op", "kernel", unit, "%", *(["cycles"] if cycles else []))
-    print_table(head, rows, title=title, right=(2, 3, 4), fold=1)
+    head = ("op", "kernel", unit, "%", *(["cycles"] if cycles else []), *(["estimated uJ"] if estimate else []))
+    print_table(head, rows, title=title, right=(2, 3, 4, 5), fold=1)
     runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
     spread = f"{total['min']:,} to {total['max']:,} in {runs}"
     slowest = f"the slowest of {timing.cores.count} cores"
@@ -136,6 +148,8 @@ def _print_timing(found: dict[str, Any], timing: Bench, title: str | None) -> No
         out.print(f"estimated: {cycles['median']:,} cycles of {cycles['model']} ({spread}){ms}", soft_wrap=True)
     elif timing.no_cycles and timing.cores.count == 1:
         out.print(f"cycles: not estimated; {timing.no_cycles}", soft_wrap=True)
+    if estimate:
+        out.print(estimate_line(estimate), soft_wrap=True)
     out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import click
 
 from shoehorn_mcu.cli.console import err, out, print_table, together
 from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.base.manifest import RunCurrent
 from shoehorn_mcu_host.board.link import Link
 from shoehorn_mcu_host.energy import csv_file, schedule
 from shoehorn_mcu_host.energy.figures import Measured, measured
@@ -19,6 +21,7 @@ from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.folder.vectors import Vector
 
 CSV = "csv"
+_SPREAD = ("min", "median", "max")
 
 energy_options = together(
     click.option(
@@ -153,6 +156,34 @@ def check_marked(project: Project, emulated: bool, asked: Energies) -> None:
         )
     if emulated and asked.records:
         raise HostError(f"{project.folder}: an emulator draws no current; connect the board, or leave --energy out")
+
+
+def estimated(project: Project, found: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the times of `gen bench` mean by the data sheet's current; None where either is not known."""
+    known = project.spec.get("run_current")
+    if not known:
+        return None
+    current, cycles, hz = RunCurrent.model_validate(known), found["cycles"], project.spec["core_hz"]
+    if cycles:
+        total, ops = [cycles[key] / hz for key in _SPREAD], [op["cycles"] / hz for op in found["ops"]]
+    elif found["unit"] == "us":
+        total, ops = [found["total"][key] / 1e6 for key in _SPREAD], [op["median"] / 1e6 for op in found["ops"]]
+    else:
+        return None
+    return {
+        "total": {key: round(current.microjoules(each), 3) for key, each in zip(_SPREAD, total, strict=True)},
+        "ops": [
+            {"name": op["name"], "median": round(current.microjoules(each), 3)}
+            for op, each in zip(found["ops"], ops, strict=True)
+        ],
+        **current.conditions(),
+    }
+
+
+def estimate_line(estimate: Mapping[str, Any]) -> str:
+    """The estimate of a whole inference, with its source and conditions."""
+    by = f"{estimate['ma']:g} mA at {estimate['volts']:g} V, {estimate['condition']} ({estimate['data_sheet']})"
+    return f"estimated, not measured: {estimate['total']['median']:,.1f} uJ, from {by}"
 
 
 def print_energy(found: dict[str, Any]) -> None:

@@ -200,6 +200,20 @@ class RunCurrent(_Strict):
     condition: Line  # under which: clock, memory, peripherals
     source: Line  # document and table
 
+    def microjoules(self, seconds: float) -> float:
+        """What this current takes from the supply in a time."""
+        return self.ma * self.volts * seconds * 1000
+
+    def conditions(self) -> dict[str, object]:
+        """What an estimate by it says of itself."""
+        known = {"ma": self.ma, "volts": self.volts, "condition": self.condition, "data_sheet": self.source}
+        return {"unit": "uJ", "source": "estimate", **known}
+
+    @property
+    def words(self) -> str:
+        """The same in a line."""
+        return f"from {self.ma:g} mA at {self.volts:g} V, {self.condition} ({self.source})"
+
 
 class Shoehorn(_Strict):
     """The block `shoehorn` of a board manifest: the facts for which PlatformIO has no key."""
