@@ -13,12 +13,16 @@ import pytest
 from conftest import Gen
 from toy import Toy
 
+from shoehorn_mcu.base.paths import BOARDS, MODELS
+from shoehorn_mcu.cli.energy import estimate_line, estimated
+from shoehorn_mcu.machine.targets import BoardError, load_board
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.energy import csv_file, instruments
 from shoehorn_mcu_host.energy.figures import Measured, measured
 from shoehorn_mcu_host.energy.instruments import INSTRUMENTS, Supply
 from shoehorn_mcu_host.energy.recording import MARK, Recording, RecordingError
-from shoehorn_mcu_host.energy.schedule import FILE, Phase, Schedule
+from shoehorn_mcu_host.energy.schedule import Phase, Schedule
+from shoehorn_mcu_host.folder.project import Project
 
 VOLTS = 3.3
 IDLE, RUNS = 500e-6, 50e-3  # amperes that the simulated kit's converter has exactly
@@ -375,7 +379,7 @@ def test_a_recording_of_another_instrument_gives_the_table(gen: Gen, marked: Pat
     result = gen("bench", marked, "--energy", "csv", "--energy-file", path, "--voltage", VOLTS, "--json")
     found = json.loads(result.stdout)["energy"]
 
-    phases = json.loads((marked / FILE).read_text())["phases"]
+    phases = json.loads((marked / ".pio" / "energy-marks.json").read_text())["phases"]
     assert [op["repeats"] for op in found["ops"]] == [phase["repeats"] for phase in phases[1:]]
     assert found["runs"] == 2
     for part in (found, *found["ops"]):
@@ -385,6 +389,31 @@ def test_a_recording_of_another_instrument_gives_the_table(gen: Gen, marked: Pat
     shown = gen("bench", marked, "--energy", "csv", "--energy-file", path, "--voltage", VOLTS).stdout
     assert "uJ above idle" in shown
     assert "165.000" in shown
+
+
+def test_another_run_s_figures_are_shown_beside(gen: Gen, marked: Path, run_of: list[int], tmp_path: Path):
+    """As of the slowest kernels: the same marks at twice the current."""
+    files = []
+    for name, milliamperes in (("chosen", 50), ("slowest", 100)):
+        rows = [[i * 10, milliamperes if high else 0.5, high] for i, high in enumerate(run_of)]
+        files.append(written(tmp_path / f"{name}.csv", "time_us,current_ma,mark", rows))
+    energy = ("bench", marked, "--energy", "csv", "--voltage", VOLTS, "--energy-file")
+    (tmp_path / "slowest.json").write_text(gen(*energy, files[1], "--json").stdout)
+    shown = gen(*energy, files[0], "--energy-beside", tmp_path / "slowest.json").stdout
+
+    table = shown.partition("beside slowest.json")[2].partition("energy:")[0]
+    rows = [line.split() for line in table.splitlines() if line.strip()][1:]
+    assert len(rows) == 17
+    assert all(row[-1] == "2.00" for row in rows)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"energy": {"ops": 1}}', '{"energy": {"ops": [], "ms": {"median": "x"}}}'])
+def test_a_file_that_is_not_of_another_run_is_one_line(gen: Gen, marked: Path, tmp_path: Path, text: str):
+    (tmp_path / "other.json").write_text(text)
+    result = gen("bench", marked, "--energy", "csv", "--energy-beside", tmp_path / "other.json")
+
+    assert result.exit_code == 1
+    assert "other.json: is not what `gen bench --energy --json` prints" in result.stderr
 
 
 def test_the_command_records_with_a_kit_while_the_board_works(
@@ -423,7 +452,7 @@ def test_the_command_records_with_a_kit_while_the_board_works(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--voltage", 3.3), 2, "belong to --energy"),
+        (("--voltage", 3.3), 2, "need --energy"),
         (("--energy", "csv", "--supply"), 2, "--supply is of --energy ppk2"),
         (("--energy", "ppk2", "--supply"), 2, "--supply needs --voltage"),
         (("--energy", "ppk2", "--voltage", 3.3), 1, "an emulator draws no current; connect the board"),
@@ -449,17 +478,85 @@ def test_firmware_without_marks_is_one_line(gen: Gen, digits_project: Path):
 
 def test_a_list_of_marks_of_another_plan_or_that_is_damaged_is_one_line(gen: Gen, marked: Path, tmp_path: Path):
     path = written(tmp_path / "a.csv", "time_us,current_ma,mark", [[0, 1, 0], [10, 1, 0]])
-    before = (marked / FILE).read_bytes() if (marked / FILE).exists() else None
+    (marked / ".pio").mkdir(exist_ok=True)
+    before = (
+        (marked / ".pio" / "energy-marks.json").read_bytes()
+        if (marked / ".pio" / "energy-marks.json").exists()
+        else None
+    )
     try:
         for text, message in (
             (schedule((None, 1, 1, 1)).model_dump_json(), "is of another plan"),
             ("{", "damaged: "),
         ):
-            (marked / FILE).write_text(text)
+            (marked / ".pio" / "energy-marks.json").write_text(text)
             result = gen("bench", marked, "--energy", "csv", "--energy-file", path, "--voltage", 3)
             assert result.exit_code == 1
             assert message in result.stderr
     finally:
-        (marked / FILE).unlink()
+        (marked / ".pio" / "energy-marks.json").unlink()
         if before is not None:
-            (marked / FILE).write_bytes(before)
+            (marked / ".pio" / "energy-marks.json").write_bytes(before)
+
+
+# Estimates
+
+
+def test_an_estimate_is_the_data_sheet_s_current_and_says_so(gen: Gen, tmp_path: Path):
+    result = gen("firmware", "--board", "microbit", "--out", tmp_path / "made", "--json")
+    found = json.loads(result.stdout)
+
+    cycles = found["plan"]["predicted_cycles"]
+    assert found["energy_estimate"] == {
+        "total": pytest.approx(4.4 * 3.0 * cycles / 16e6 * 1e3, abs=0.001),
+        "unit": "uJ",
+        "source": "estimate",
+        "ma": 4.4,
+        "volts": 3.0,
+        "condition": "code from flash at 16 MHz, 275 uA/MHz",
+        "data_sheet": "Nordic nRF51822 product specification, CPU",
+    }
+    shown = gen("plan", MODELS / "digits.tflite", "--board", "microbit").stdout.replace("\n", " ")
+    assert "estimated, not measured: " in shown
+    assert "from 4.4 mA at 3 V, code from flash at 16 MHz" in shown
+
+
+def test_no_current_is_made_up_where_the_data_sheet_s_is_not_known(gen: Gen):
+    found = json.loads(gen("plan", MODELS / "digits.tflite", "--board", "rpi-pico", "--json").stdout)
+
+    assert "energy_estimate" not in found
+
+
+@pytest.mark.parametrize(
+    ("found", "seconds"),
+    [
+        ({"unit": "us", "cycles": None, "total": dict.fromkeys(("min", "median", "max"), 2000.0)}, 0.002),
+        ({"unit": "instructions", "cycles": dict.fromkeys(("min", "median", "max"), 32000)}, 0.002),
+        ({"unit": "instructions", "cycles": None}, None),
+    ],
+)
+def test_bench_estimates_from_times_or_cycles_and_never_from_instructions(
+    gen: Gen, tmp_path: Path, found: dict[str, Any], seconds: float | None
+):
+    assert gen("firmware", "--board", "microbit", "--out", tmp_path / "made").exit_code == 0
+    ops = [{"name": "a", "median": 500.0, "cycles": 8000}]
+    estimate = estimated(Project.open(tmp_path / "made"), {**found, "ops": ops})
+
+    if seconds is None:
+        assert estimate is None
+        return
+    assert estimate is not None
+    assert estimate["total"]["median"] == pytest.approx(4.4 * 3.0 * seconds * 1e3)
+    assert estimate["ops"] == [{"name": "a", "median": pytest.approx(4.4 * 3.0 * 0.0005 * 1e3)}]
+    assert estimate["source"] == "estimate"
+    assert "4.4 mA at 3 V" in estimate_line(estimate)
+
+
+def test_a_current_needs_the_clock_at_which_it_is_drawn(tmp_path: Path):
+    manifest = json.loads((BOARDS / "esp32c3-devkit.json").read_text())
+    manifest["shoehorn"]["run_current"] = {"ma": 20, "volts": 3.3, "condition": "none", "source": "none"}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(manifest))
+
+    with pytest.raises(BoardError, match="run_current needs core_hz, the clock at which the chip draws it"):
+        load_board(path)

@@ -21,8 +21,11 @@ from shoehorn_mcu.machine.families import families, family_files
 from shoehorn_mcu.machine.targets import BoardError, boards, load_board
 from shoehorn_mcu.machine.targets import board as board_of
 from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.emulate import emulate
 from shoehorn_mcu_host.board.link import Link, Mode, Timing
 from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.firmware.build import build
+from shoehorn_mcu_host.folder.project import Project
 
 PATIENT = Timing(answer=60.0, inference=60.0)
 GAP_NS = 200_000  # SH_ENERGY_GAP_US
@@ -205,3 +208,21 @@ def test_only_firmware_that_is_asked_for_it_has_a_mark(gen: Gen, digits_project:
     assert ("SH_BOARD_BAUD 9600" in made["lib/board/board_config.h"]) == (mode == "mlperf")
     assert (made["lib/digits/src/digits.c"] == plain["lib/digits/src/digits.c"]) == (mode == "mlperf")
     assert json.loads((tmp_path / "made/report.json").read_text())["energy_mode"] == mode
+
+
+def test_a_whole_image_in_mlperf_s_energy_mode_answers_its_runner(gen: Gen, tmp_path: Path):
+    """The board that MLPerf measures, on a bare core: its mark, the slow LPUART, and the protocol without times."""
+    pytest.importorskip("unicorn", reason="unicorn is not installed")
+    folder = tmp_path / "made"
+    assert gen("firmware", "--board", "nucleo-l4r5zi", "--energy", "mlperf", "--out", folder).exit_code == 0
+    project = Project.open(folder)
+    build(project)
+
+    with emulate(project) as machine:
+        runner = Runner.running(machine.url)
+        assert runner.ask("timestamp") == []
+        assert runner.load(bytes(64)) == ["m-load-done"]
+        said = runner.ask("infer 2 1")
+    assert said[:-1] == ["m-warmup-start-1", "m-warmup-done", "m-infer-start-2", "m-infer-done"]
+    validated = gen("validate", folder, "--emulate", "--count", 2)
+    assert "every byte of every op equal" in validated.stdout

@@ -90,7 +90,7 @@ def bench(
         if not as_json:
             _print_timing(found, timing, project.model_name if len(projects) > 1 else None)
             if drawn is not None:
-                print_energy(found["energy"])
+                print_energy(found["energy"], asked.others)
     if as_json:
         emit_json(in_turn(projects, said))
 
@@ -101,7 +101,7 @@ def _read(project: Project, asked: Energies, as_json: bool) -> None:
     if as_json:
         emit_json({"board": project.board_id, "transport": "file", "energy": drawn})
     else:
-        print_energy(drawn)
+        print_energy(drawn, asked.others)
 
 
 def _timing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from shoehorn_mcu.cli.console import err, out, print_table, together
-from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.base.errors import HostError, InputError
+from shoehorn_mcu_host.base.files import read_json
 from shoehorn_mcu_host.base.manifest import RunCurrent
 from shoehorn_mcu_host.board.link import Link
 from shoehorn_mcu_host.energy import csv_file, schedule
@@ -61,8 +62,50 @@ energy_options = together(
         show_default=True,
         help="What is subtracted: the power between marks, or nothing.",
     ),
+    click.option(
+        "--energy-beside",
+        "beside",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="Show these figures beside: another run's `gen bench --energy --json`, as of other kernels. Repeatable.",
+    ),
 )
 """The options of an instrument."""
+
+
+_WHOLE = "whole inference"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Medians of a part of an inference: its time, and all that the supply gave."""
+
+    ms: float
+    uj: float
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The figures of another run, by op."""
+
+    name: str
+    parts: Mapping[str, Figures]
+
+
+def read_beside(path: Path) -> Beside:
+    """What `gen bench --energy --json` printed; InputError where it is something else."""
+    try:
+        energy = read_json(path)["energy"]
+        parts = {op["name"]: Figures(op["ms"]["median"], op["gross"]["median"]) for op in energy["ops"]}
+        parts[_WHOLE] = Figures(energy["ms"]["median"], energy["gross"]["median"])
+        if not all(isinstance(each, float | int) for part in parts.values() for each in (part.ms, part.uj)):
+            raise TypeError
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is not what `gen bench --energy --json` prints") from error
+    return Beside(path.name, parts)
 
 
 @dataclass(frozen=True)
@@ -73,6 +116,7 @@ class Energies:
     file: Path | None
     supply: Supply
     subtract: bool
+    others: tuple[Beside, ...] = ()
 
     @classmethod
     def of(
@@ -84,17 +128,19 @@ class Energies:
         device: str | None,
         channel: int,
         baseline: str,
+        beside: Sequence[Path],
     ) -> Energies:
         """UsageError where they exclude each other."""
-        if instrument is None and (file or volts or feeds or device):
-            raise click.UsageError("--energy-file, --voltage, --supply and --energy-device belong to --energy")
+        if instrument is None and (file or volts or feeds or device or beside):
+            raise click.UsageError("--energy-file, --voltage, --supply, --energy-device, --energy-beside need --energy")
         if feeds and instrument != "ppk2":
             raise click.UsageError("--supply is of --energy ppk2, which can feed a board")
         if feeds and volts is None:
             raise click.UsageError("--supply needs --voltage, which the board will get: look up what it can bear")
         if instrument not in (None, CSV) and file is not None and file.exists():
             raise HostError(f"{file}: is there already; name a new file for the recording")
-        return cls(instrument, file, Supply(volts, feeds, device, channel), baseline == "idle")
+        others = tuple(map(read_beside, beside))
+        return cls(instrument, file, Supply(volts, feeds, device, channel), baseline == "idle", others)
 
     @property
     def reads_a_file(self) -> bool:
@@ -186,12 +232,14 @@ def estimate_line(estimate: Mapping[str, Any]) -> str:
     return f"estimated, not measured: {estimate['total']['median']:,.1f} uJ, from {by}"
 
 
-def print_energy(found: dict[str, Any]) -> None:
-    """Prints the table: time, power and energy of each op, then of the whole inference."""
+def print_energy(found: dict[str, Any], others: Sequence[Beside] = ()) -> None:
+    """Prints the table: time, power and energy of each op, then of the whole inference; and a table beside others."""
     rows = [(op["name"], op["kernel"].removeprefix("sh_"), *_cells(op, op["median"])) for op in found["ops"]]
-    whole = ("whole inference", "", *_cells(found, found["total"]["median"]))
+    whole = (_WHOLE, "", *_cells(found, found["total"]["median"]))
     head = ("op", "kernel", "ms", "mW", "uJ", "above idle", "repeats", "+-%")
     print_table(head, [*rows, whole], right=(2, 3, 4, 5, 6, 7), fold=1)
+    for other in others:
+        _print_beside(found, other)
     total, gross = found["total"], found["gross"]
     runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
     idle = found["baseline"]
@@ -208,6 +256,19 @@ def print_energy(found: dict[str, Any]) -> None:
         f"the ends of a mark are known to a sample, +-{found['uncertain_percent']:.3g} % of the whole inference",
         soft_wrap=True,
     )
+
+
+def _print_beside(found: Mapping[str, Any], other: Beside) -> None:
+    """Prints time and energy of each op here and there, matched by name; of the whole inference last."""
+    rows = []
+    parts = [(op["name"], op) for op in found["ops"]]
+    for name, here in [*parts, (_WHOLE, found)]:
+        there = other.parts.get(name)
+        uj = here["gross"]["median"]
+        said = ("", "", "") if there is None else (f"{there.ms:,.4f}", f"{there.uj:,.3f}", f"{there.uj / uj:.2f}")
+        rows.append((name, f"{here['ms']['median']:,.4f}", f"{uj:,.3f}", *said))
+    head = ("op", "ms", "uJ", "ms there", "uJ there", "times")
+    print_table(head, rows, title=f"beside {other.name}", right=(1, 2, 3, 4, 5), fold=0)
 
 
 def _cells(part: dict[str, Any], net: float) -> tuple[str, ...]:

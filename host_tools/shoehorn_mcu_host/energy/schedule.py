@@ -18,7 +18,6 @@ from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.folder.vectors import Vector
 
-FILE = "energy-marks.json"
 LONG_SECONDS = 0.01  # of a mark: 1,000 samples of an instrument that takes 100,000 a second
 _MOST_REPEATS = 1_000_000
 _LOOKS = 3  # inferences that say how long each op takes
@@ -53,15 +52,16 @@ class Schedule(pydantic.BaseModel):
     phases: tuple[Phase, ...]
 
     def save(self, project: Project) -> Path:
-        """Writes it into the folder of the model's description."""
-        path = project.described / FILE
+        """Writes it beside what PlatformIO builds, which a folder that is written again keeps."""
+        path = place(project)
+        path.parent.mkdir(exist_ok=True)
         path.write_text(self.model_dump_json(indent=2) + "\n")
         return path
 
     @classmethod
     def of(cls, project: Project, plan: Plan) -> Schedule | None:
         """The one that was saved, if there is one; HostError where it is another plan's."""
-        path = project.described / FILE
+        path = place(project)
         if not path.is_file():
             return None
         try:
@@ -71,6 +71,11 @@ class Schedule(pydantic.BaseModel):
         if found.identity != plan.identity:
             raise HostError(f"{path}: is of another plan; run `gen bench --energy csv` with the board again")
         return found
+
+
+def place(project: Project) -> Path:
+    """The file with a model's schedule."""
+    return project.folder / ".pio" / f"energy-marks{project.number or ''}.json"
 
 
 def steps_of(plan: Plan) -> Mapping[int, int]:
