@@ -89,6 +89,16 @@ def test_each_push_of_a_streamed_input_is_marked(tmp_path: Path):
     assert [level for _, level in marks(path)] == [0, *[1, 0] * toy.rows]
 
 
+def test_a_step_whose_rows_are_told_one_by_one_has_one_mark(tmp_path: Path):
+    toy, path = Toy(output_rows=3, energy=1), tmp_path / "marks.txt"
+    with Bench(toy.build(tmp_path / "build"), TOY_MARKS=str(path)) as bench, Link(Port(bench.path), PATIENT) as link:
+        link.mark(1, 5)
+        found = link.infer([bytes(toy.inputs)], [], Mode.MARK, handed_out=True)
+
+    assert found.trace == (0, 5)
+    assert [level for _, level in marks(path)] == [0, 1, 0]
+
+
 def test_mlperf_s_energy_mode_speaks_the_protocol_with_falling_edges_for_times(tmp_path: Path):
     toy, path = Toy(rows=49, row_bytes=10, outputs=12, mlperf="kws01", energy=2), tmp_path / "marks.txt"
     with Bench(toy.build(tmp_path / "build", HOST, *SANITIZERS), powered=False, TOY_MARKS=str(path)) as bench:

@@ -14,6 +14,7 @@ static sh_trace_mode mode;
 static uint32_t values[SH_APP_MOST_OPS];
 static uint64_t begun;
 static uint32_t left; // repetitions of the marked step
+static bool is_high;  // the mark
 
 #ifdef SH_APP_REAL_BYTES
 // Extends the CRC by a row of floats of `size` bytes, or of integers where that is 0. Every NaN
@@ -73,7 +74,15 @@ void sh_trace_begin(int32_t op)
         begun = sh_board_ticks();
     } else if (is_marked(op)) {
         left = sh_energy_repeats();
+        is_high = true;
         sh_energy_begin();
+    }
+}
+
+void sh_trace_next(int32_t op)
+{
+    if (!is_marked(op)) {
+        sh_trace_begin(op);
     }
 }
 
@@ -92,8 +101,9 @@ void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y
     if (mode == SH_TRACE_TIME) {
         uint64_t sum = values[op] + (sh_board_ticks() - begun);
         values[op] = sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
-    } else if (is_marked(op)) {
+    } else if (is_marked(op) && is_high) {
         sh_energy_end();
+        is_high = false;
         values[op]++;
     } else if (mode == SH_TRACE_CRC) {
         for (int32_t y = y0; y < y1; y++) {

@@ -55,7 +55,12 @@ static void finish(void)
     do {
         sum();
     } while (sh_trace_again(1));
-    sh_trace_end(1, (uint8_t *)output, &result, 0, RESULT_ROWS);
+    for (int32_t y = 0; y < RESULT_ROWS; y++) { // as of rows in several memories
+        if (y > 0) {
+            sh_trace_next(1);
+        }
+        sh_trace_end(1, (uint8_t *)output, &result, y, y + 1);
+    }
 #if TOY_OUTPUT_ROWS > 0
     for (int32_t y = 0; y < TOY_OUTPUT_ROWS; y++) {
         int8_t *row = output + y * result.row_bytes;

@@ -74,6 +74,10 @@ Line = Annotated[str, pydantic.AfterValidator(_line)]
 Waits = Annotated[float, pydantic.Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
+_FIRST = pydantic.FailFast()
+"""Of a list: only the first element that is wrong is told, because each that is told takes memory."""
+
+
 class _Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -132,7 +136,7 @@ class Emulator(_Strict):
 
     program: Annotated[str, pydantic.AfterValidator(_emulator)]
     machine: WordOrNone = ""
-    arguments: tuple[str, ...] = ()
+    arguments: Annotated[tuple[str, ...], _FIRST] = ()
     unit: Literal["instructions", "cycles"] | None = None  # what its clock counts; None: what EMULATORS says
     tick_hz: Positive | None = None  # the rate of its timer; None: that of the board's
 
@@ -178,7 +182,7 @@ class PlatformIO(_Strict):
 
     platform: Word
     board: Word
-    frameworks: Annotated[tuple[Framework, ...], pydantic.Field(min_length=1)]
+    frameworks: Annotated[tuple[Framework, ...], pydantic.Field(min_length=1), _FIRST]
 
 
 MLPERF_BAUD = 9600
@@ -220,7 +224,7 @@ class Shoehorn(_Strict):
 
     family: Word  # row of firmware_templates/families/families.json
     cpu: Word  # key of targets.CPUS
-    memory: tuple[Memory, ...]
+    memory: Annotated[tuple[Memory, ...], _FIRST]
     sram_bytes: Count  # shared by arena, statics and stack
     flash_bytes: Count  # shared by code and constants
     firmware_ram_bytes: Count  # the application's own statics, an upper bound checked after the build
@@ -241,7 +245,7 @@ class Shoehorn(_Strict):
     uf2_family: Register | None = None  # of a .uf2: what the board's boot loader knows its images by
     platformio: PlatformIO | None = None  # None: the registry does not have the board
     partition_bytes: Count = 0  # of the application's partition on an ESP32, which a bootloader starts
-    verified: tuple[Level, ...] = ()  # what was proven
+    verified: Annotated[tuple[Level, ...], _FIRST] = ()  # what was proven
     proof: ProofPath = ""  # the report of gen validate that says so, beside the manifest; hardware needs one
 
     @property
@@ -348,8 +352,8 @@ class Manifest(_Strict):
     name: Name
     vendor: Name
     url: Url
-    platforms: tuple[Word, ...]
-    frameworks: tuple[Word, ...] = ()
+    platforms: Annotated[tuple[Word, ...], _FIRST]
+    frameworks: Annotated[tuple[Word, ...], _FIRST] = ()
     build: Build
     upload: Upload
     shoehorn: Shoehorn
