@@ -102,6 +102,17 @@ def _uarts(family: Family) -> Iterator[str]:
             yield f"| {uart} | " + " | ".join(meanings()[name].shown(row[name]) for name in names) + " |"
 
 
+def _mark(family: Family) -> Iterator[str]:
+    """What the manifest's `mark` needs."""
+    if family.mark is not None and family.mark.defines:
+        yield "\nThe `defines` of `mark`:\n"
+        yield "| define | is | unit | value |"
+        yield "|---|---|---|---|"
+        for name, limits in family.mark.defines.items():
+            meaning = meanings()[name]
+            yield f"| `{name}` | {meaning.means} | {meaning.unit} | {meaning.limits(*limits)} |"
+
+
 def page() -> str:
     """The page as text."""
     lines = [_HEAD.rstrip()]
@@ -111,6 +122,7 @@ def page() -> str:
         lines += [f"\n## {name}\n", f"`cpu` is {cores}. The console is {family.console}. The timer {timer}.\n"]
         lines += [*_chips(family), ""]
         lines += [*_defines(family), *_uarts(family)] if family.defines else ["It needs no `defines`."]
+        lines += _mark(family)
     return "\n".join(lines) + "\n"
 
 

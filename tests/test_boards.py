@@ -75,7 +75,7 @@ def test_a_folder_replaces_a_file_of_an_earlier_one_only_where_it_is_meant():
 
 
 def test_every_folder_of_files_is_used():
-    used = {path for family in FAMILIES for path in family_files(family, several_cores=True).values()}
+    used = {path for family in FAMILIES for path in family_files(family, several_cores=True, marked=True).values()}
 
     assert used == {p for p in ROOT.rglob("*") if p.is_file()} - {ROOT / "families.json", ROOT / "defines.json"}
 

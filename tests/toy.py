@@ -45,6 +45,7 @@ class Toy:
     results: int = 0
     frame_bytes: int = 64
     streamed: bool = False  # the input arrives row by row
+    energy: int = 0  # SH_APP_ENERGY
     output_rows: int = 0  # in which the output is handed out; 0: it is whole
 
     @property
@@ -108,6 +109,7 @@ class Toy:
 #define SH_APP_INPUT_TRANSFORM {self.transform}
 #define SH_APP_RESULTS {self.results}
 #define SH_APP_FRAME_BYTES {self.frame_bytes}
+#define SH_APP_ENERGY {self.energy}
 {self._rows()}#endif
 """
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // The application: runs a model on requests over a serial port. It starts with text (mlperf.h) and
 // switches to frames (frames.h) on request.
+#include "energy.h"
 #include "frames.h"
 #include "mlperf.h"
 #include "requests.h"
@@ -24,6 +25,7 @@ int main(void)
 {
     bool frames = false;
     sh_board_init();
+    sh_energy_start();
 #ifdef SH_APP_FLUSH_TO_ZERO
     sh_flush_to_zero();
 #endif

@@ -5,6 +5,7 @@
 
 #include "board_config.h"
 #include "crc.h"
+#include "energy.h"
 #include "rows.h"
 #include "sh_app.h"
 #include "sh_board.h"
@@ -144,6 +145,13 @@ static uint32_t inputs_crc(void)
     return crc;
 }
 
+// Whether the whole inference is marked.
+static bool is_marked(uint8_t mode)
+{
+    return SH_APP_ENERGY == SH_ENERGY_MARKS && (mode & ~SH_ROWS_SENT) == SH_TRACE_MARK &&
+           sh_energy_op() == SH_ENERGY_WHOLE;
+}
+
 // Runs the model, and counts its ticks.
 static void run_whole(uint8_t mode)
 {
@@ -151,9 +159,19 @@ static void run_whole(uint8_t mode)
         sh_rows_begin((mode & SH_ROWS_SENT) != 0);
     }
     sh_trace_start((sh_trace_mode)(mode & ~SH_ROWS_SENT));
+    bool marked = is_marked(mode);
+    uint32_t times = marked ? sh_energy_repeats() : 1u;
+    if (marked) {
+        sh_energy_begin();
+    }
     uint64_t begun = sh_board_ticks();
-    SH_APP_RUN();
+    for (uint32_t i = 0; i < times; i++) {
+        SH_APP_RUN();
+    }
     run_ticks = sh_board_ticks() - begun;
+    if (marked) {
+        sh_energy_end();
+    }
     sh_trace_stop();
     if (SH_APP_OUTPUT_ROWS != 0) {
         sh_rows_end();
@@ -164,7 +182,7 @@ static void run_whole(uint8_t mode)
 static bool is_mode(uint8_t mode)
 {
     uint8_t known = SH_APP_OUTPUT_ROWS != 0 ? (uint8_t)(mode & ~SH_ROWS_SENT) : mode;
-    return known <= SH_TRACE_CRC;
+    return known <= (SH_APP_ENERGY == SH_ENERGY_MARKS ? SH_TRACE_MARK : SH_TRACE_CRC);
 }
 
 // A streamed input has been through the model when its last row was pushed.
@@ -281,6 +299,21 @@ static sh_request_error read_crc(uint8_t *payload, uint32_t *bytes)
     return SH_REQUEST_DONE;
 }
 
+static sh_request_error choose_mark(const uint8_t *payload, uint32_t *bytes)
+{
+    if (*bytes != 6) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    uint32_t op = (uint32_t)get(payload, 2);
+    uint32_t repeats = (uint32_t)get(payload + 2, 4);
+    *bytes = 0;
+    if ((op >= SH_APP_OPS && op != SH_ENERGY_WHOLE) || repeats == 0) {
+        return SH_REQUEST_OUT_OF_RANGE;
+    }
+    sh_energy_choose(op, repeats);
+    return SH_REQUEST_DONE;
+}
+
 sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, bool repeated)
 {
     switch (type) {
@@ -305,6 +338,8 @@ sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, boo
         return SH_APP_INPUT_ROWS != 0 ? push(payload, bytes, repeated) : SH_REQUEST_UNKNOWN;
     case SH_REQUEST_MODEL:
         return SH_APP_MODELS > 1u ? select_model(payload, bytes) : SH_REQUEST_UNKNOWN;
+    case SH_REQUEST_MARK:
+        return SH_APP_ENERGY == SH_ENERGY_MARKS ? choose_mark(payload, bytes) : SH_REQUEST_UNKNOWN;
     default:
         return SH_REQUEST_UNKNOWN;
     }

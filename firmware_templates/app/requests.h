@@ -19,6 +19,8 @@ enum {
     SH_REQUEST_BYE,
     SH_REQUEST_PUSH,
     SH_REQUEST_MODEL,
+    SH_REQUEST_ROWS, // never asked for
+    SH_REQUEST_MARK,
 };
 
 // Carries out the request of this type. `payload` holds *bytes and receives the answer, *bytes

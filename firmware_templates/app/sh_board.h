@@ -3,6 +3,7 @@
 #ifndef SH_BOARD_H
 #define SH_BOARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // Clocks, caches, console and tick counter; called once, first.
@@ -17,6 +18,11 @@ void sh_board_putc(uint8_t byte);
 
 // Ticks of the benchmark clock since boot, at SH_BOARD_TICK_HZ (board_config.h). Never wraps.
 uint64_t sh_board_ticks(void);
+
+// A pin that an instrument watches, low at first. Of an open-drain one, which is high at first,
+// "high" lets go. Only families with `mark` in families.json have it, in firmware that asks for it.
+void sh_board_mark_start(bool open_drain);
+void sh_board_mark(bool high);
 
 // The stack as the linker script reserves it, lowest address and size in bytes.
 // Start-up fills it with SH_BOARD_STACK_PAINT before main.

@@ -2,6 +2,7 @@
 #include "stream.h"
 
 #include "crc.h"
+#include "energy.h"
 #include "rows.h"
 #include "sh_app.h"
 #include "sh_board.h"
@@ -65,9 +66,17 @@ sh_request_error sh_stream_push(uint8_t mode, uint32_t row, uint32_t crc)
         }
     }
     rows_crc = sh_crc32(rows_crc, place, SH_APP_INPUT_ROW_BYTES);
+    bool marked = SH_APP_ENERGY == SH_ENERGY_MARKS && (mode & ~SH_ROWS_SENT) == SH_TRACE_MARK &&
+                  sh_energy_op() == SH_ENERGY_WHOLE;
+    if (marked) {
+        sh_energy_begin();
+    }
     uint64_t begun = sh_board_ticks();
     SH_APP_PUSH_ROW(place);
     ticks += sh_board_ticks() - begun;
+    if (marked) {
+        sh_energy_end();
+    }
     pushed++;
     if (pushed == SH_APP_INPUT_ROWS) {
         sh_trace_stop();

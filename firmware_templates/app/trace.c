@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "crc.h"
+#include "energy.h"
 #include "sh/include/sh_trace.h"
 #include "sh_app.h"
 #include "sh_board.h"
@@ -12,6 +13,8 @@ bool sh_trace_on;
 static sh_trace_mode mode;
 static uint32_t values[SH_APP_MOST_OPS];
 static uint64_t begun;
+static uint32_t left; // repetitions of the marked step
+static bool is_high;  // the mark
 
 #ifdef SH_APP_REAL_BYTES
 // Extends the CRC by a row of floats of `size` bytes, or of integers where that is 0. Every NaN
@@ -44,7 +47,8 @@ void sh_trace_start(sh_trace_mode wanted)
         values[op] = 0;
     }
     mode = wanted;
-    sh_trace_on = wanted != SH_TRACE_OFF;
+    bool marks = SH_APP_ENERGY == SH_ENERGY_MARKS && wanted == SH_TRACE_MARK;
+    sh_trace_on = wanted != SH_TRACE_OFF && !(marks && sh_energy_op() == SH_ENERGY_WHOLE);
 }
 
 void sh_trace_stop(void)
@@ -58,12 +62,38 @@ uint32_t sh_trace_value(uint32_t op)
     return values[op];
 }
 
+static bool is_marked(int32_t op)
+{
+    return SH_APP_ENERGY == SH_ENERGY_MARKS && mode == SH_TRACE_MARK &&
+           (uint32_t)op == sh_energy_op();
+}
+
 void sh_trace_begin(int32_t op)
 {
-    (void)op;
     if (mode == SH_TRACE_TIME) {
         begun = sh_board_ticks();
+    } else if (is_marked(op)) {
+        left = sh_energy_repeats();
+        is_high = true;
+        sh_energy_begin();
     }
+}
+
+void sh_trace_next(int32_t op)
+{
+    if (!is_marked(op)) {
+        sh_trace_begin(op);
+    }
+}
+
+bool sh_trace_again(int32_t op)
+{
+    if (!is_marked(op) || left <= 1u) {
+        return false;
+    }
+    left--;
+    values[op]++;
+    return true;
 }
 
 void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y0, int32_t y1)
@@ -71,6 +101,10 @@ void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y
     if (mode == SH_TRACE_TIME) {
         uint64_t sum = values[op] + (sh_board_ticks() - begun);
         values[op] = sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
+    } else if (is_marked(op) && is_high) {
+        sh_energy_end();
+        is_high = false;
+        values[op]++;
     } else if (mode == SH_TRACE_CRC) {
         for (int32_t y = y0; y < y1; y++) {
             values[op] = crc_of_row(values[op], sh_tensor_row(arena, tensor, y),

@@ -9,6 +9,7 @@ typedef enum {
     SH_TRACE_OFF,
     SH_TRACE_TIME, // board ticks, saturated at UINT32_MAX
     SH_TRACE_CRC,  // CRC-32 over the rows of each step, in plan order
+    SH_TRACE_MARK, // how often steps of the op that energy.h marks have run, and 0 of others
 } sh_trace_mode;
 
 // Clears all values and starts collecting.

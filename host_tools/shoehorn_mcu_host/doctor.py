@@ -51,6 +51,7 @@ EXTRAS = {
     "torch": "Reads PyTorch's models: .pt2, .pt, .pth and .ts; retrains networks (`gen slim`).",
     "images": "Reads images as samples (`gen validate`, `gen quantize`).",
     "boards": "Emulates the Raspberry Pi Pico, and the bare core of other boards (`gen validate --emulate`).",
+    "energy": "Measures the energy of inferences with a Power Profiler Kit II (`gen bench --energy`).",
     "flash": "Flashes boards that have a debug probe (`gen flash`).",
 }
 """What each extra of the distribution is for, but for those for development and those within another one."""

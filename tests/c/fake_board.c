@@ -1,7 +1,9 @@
 // A board for tests: stdin and stdout are its serial port, nanoseconds its clock; it ends when
-// stdin does. Where TOY_TICKS is set, its clock stands but for so many nanoseconds at each look.
+// stdin does. Each change of its mark is a line in the file TOY_MARKS: nanoseconds and level. Where
+// TOY_TICKS is set, its clock stands but for so many nanoseconds at each look.
 #define _GNU_SOURCE
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +16,7 @@ static uint8_t sent[4096];
 static size_t waiting;
 static uint64_t ticks_per_look; // 0: the clock is the computer's
 static uint64_t looks;
+static FILE *marks;
 
 static void flush(void)
 {
@@ -64,6 +67,21 @@ uint64_t sh_board_ticks(void)
     }
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void sh_board_mark_start(bool open_drain)
+{
+    const char *name = getenv("TOY_MARKS");
+    marks = name == NULL ? NULL : fopen(name, "w");
+    sh_board_mark(open_drain);
+}
+
+void sh_board_mark(bool high)
+{
+    if (marks != NULL) {
+        (void)fprintf(marks, "%llu %d\n", (unsigned long long)sh_board_ticks(), high ? 1 : 0);
+        (void)fflush(marks);
+    }
 }
 
 uint8_t *sh_board_stack(uint32_t *size)

@@ -52,8 +52,15 @@ static void sum(void)
 static void finish(void)
 {
     sh_trace_begin(1);
-    sum();
-    sh_trace_end(1, (uint8_t *)output, &result, 0, RESULT_ROWS);
+    do {
+        sum();
+    } while (sh_trace_again(1));
+    for (int32_t y = 0; y < RESULT_ROWS; y++) { // as of rows in several memories
+        if (y > 0) {
+            sh_trace_next(1);
+        }
+        sh_trace_end(1, (uint8_t *)output, &result, y, y + 1);
+    }
 #if TOY_OUTPUT_ROWS > 0
     for (int32_t y = 0; y < TOY_OUTPUT_ROWS; y++) {
         int8_t *row = output + y * result.row_bytes;
@@ -78,10 +85,14 @@ void toy_run(void)
 {
     dawdle();
     sh_trace_begin(0);
-    triple(0, 2);
+    do {
+        triple(0, 2);
+    } while (sh_trace_again(0));
     sh_trace_end(0, (uint8_t *)rows, &hidden, 0, 2);
     sh_trace_begin(0);
-    triple(2, TOY_ROWS);
+    do {
+        triple(2, TOY_ROWS);
+    } while (sh_trace_again(0));
     sh_trace_end(0, (uint8_t *)rows, &hidden, 2, TOY_ROWS);
     finish();
 }

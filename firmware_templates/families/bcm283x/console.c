@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // The PL011 of a Raspberry Pi on GPIO 14 (transmit) and 15 (receive), polled.
 #include "board_config.h"
+#include "sh_baud.h"
 #include "sh_bcm283x.h"
 #include "sh_board.h"
 #include "sh_reg.h"
@@ -48,8 +49,9 @@ void sh_console_start(void)
 {
     SH_REG(UART_CR) = 0;
     pins_start();
-    // divisor in 1/64, rounded: clock * 64 / (16 * 115200)
-    uint32_t divisor = (uint32_t)(((uint64_t)SH_BOARD_UART_HZ * 4 + 57600u) / 115200u);
+    // divisor in 1/64, rounded: clock * 64 / (16 * baud)
+    uint32_t divisor =
+        (uint32_t)(((uint64_t)SH_BOARD_UART_HZ * 4 + SH_BOARD_BAUD / 2u) / SH_BOARD_BAUD);
     SH_REG(UART_IMSC) = 0;
     SH_REG(UART_ICR) = 0x7FF;
     SH_REG(UART_IBRD) = divisor >> 6;

@@ -2,6 +2,7 @@
 // SiFive FE310-G000 (its manual, v3p2, has the chapters): the core runs from the 16 MHz crystal
 // (PRCI, 6.3 and 6.5), the console is UART0 (18) on GPIO 16 and 17 (IOF0 in 17.8).
 #include "board_config.h"
+#include "sh_baud.h"
 #include "sh_board.h"
 #include "sh_reg.h"
 
@@ -33,7 +34,7 @@ void sh_board_init(void)
     }
     SH_REG(GPIO_IOF_SEL) &= ~UART0_PINS;
     SH_REG(GPIO_IOF_EN) |= UART0_PINS;
-    SH_REG(UART_DIV) = SH_BOARD_UART_HZ / 115200u - 1u;
+    SH_REG(UART_DIV) = SH_BOARD_UART_HZ / SH_BOARD_BAUD - 1u;
     SH_REG(UART_TXCTRL) = ENABLE;
     SH_REG(UART_RXCTRL) = ENABLE;
 }

@@ -3,6 +3,7 @@
 // data TCM as the fuses size it, caches on for the flash and the other memory. The console is
 // LPUART6 on GPIO_AD_B0_02 (TX) and 03.
 #include "board_config.h"
+#include "sh_baud.h"
 #include "sh_board.h"
 #include "sh_caches.h"
 #include "sh_cortex_m.h"
@@ -119,7 +120,8 @@ static void uart_start(void)
     SH_REG(PAD_AD_B0_03) = PAD_PULL_UP; // an open line reads idle
     SH_REG(LPUART6_RX_SELECT) = SELECT_AD_B0_03;
     SH_REG(UART_CTRL) = 0;
-    SH_REG(UART_BAUD) = BAUD_SIXTEEN_TIMES | ((SH_BOARD_UART_HZ + 921600u) / 1843200u);
+    SH_REG(UART_BAUD) =
+        BAUD_SIXTEEN_TIMES | ((SH_BOARD_UART_HZ + 8u * SH_BOARD_BAUD) / (16u * SH_BOARD_BAUD));
     SH_REG(UART_CTRL) = CTRL_TE_RE;
 }
 

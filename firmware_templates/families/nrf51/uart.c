@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // UART0 of nRF51822, nRF52833 and nRF52840 (UART), without flow control.
 #include "board_config.h"
+#include "sh_baud.h"
 #include "sh_board.h"
 #include "sh_nrf.h"
 #include "sh_reg.h"
@@ -17,12 +18,13 @@
 #define UART_TXD (UART + 0x51Cu)
 #define UART_BAUDRATE (UART + 0x524u)
 #define BAUDRATE_115200 0x01D7E000u
+#define BAUDRATE_9600 0x00275000u
 
 void sh_nrf_uart_start(void)
 {
     SH_REG(UART_PSELTXD) = SH_BOARD_UART_TX_PIN;
     SH_REG(UART_PSELRXD) = SH_BOARD_UART_RX_PIN;
-    SH_REG(UART_BAUDRATE) = BAUDRATE_115200;
+    SH_REG(UART_BAUDRATE) = SH_BOARD_BAUD == 9600u ? BAUDRATE_9600 : BAUDRATE_115200;
     SH_REG(UART_ENABLE) = 4;
     SH_REG(UART_TASKS_STARTRX) = 1;
     SH_REG(UART_TASKS_STARTTX) = 1;

@@ -2,6 +2,7 @@
 // UARTE0 of an nRF5340 (UARTE), without flow control: it reads and writes bytes in memory, here one
 // at a time. While none is awaited, its FIFO keeps those that arrive.
 #include "board_config.h"
+#include "sh_baud.h"
 #include "sh_board.h"
 #include "sh_nrf.h"
 #include "sh_reg.h"
@@ -20,6 +21,7 @@
 #define UARTE_TXD_PTR (UARTE + 0x544u)
 #define UARTE_TXD_MAXCNT (UARTE + 0x548u)
 #define BAUDRATE_115200 0x01D60000u
+#define BAUDRATE_9600 0x00275000u
 
 static volatile uint8_t received;
 static volatile uint8_t sent;
@@ -28,7 +30,7 @@ void sh_nrf_uart_start(void)
 {
     SH_REG(UARTE_PSELTXD) = SH_BOARD_UART_TX_PIN;
     SH_REG(UARTE_PSELRXD) = SH_BOARD_UART_RX_PIN;
-    SH_REG(UARTE_BAUDRATE) = BAUDRATE_115200;
+    SH_REG(UARTE_BAUDRATE) = SH_BOARD_BAUD == 9600u ? BAUDRATE_9600 : BAUDRATE_115200;
     SH_REG(UARTE_RXD_PTR) = (uintptr_t)&received;
     SH_REG(UARTE_RXD_MAXCNT) = 1;
     SH_REG(UARTE_TXD_PTR) = (uintptr_t)&sent;

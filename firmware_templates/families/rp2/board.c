@@ -2,6 +2,7 @@
 // RP2040 at 125 MHz and RP2350 at 150 MHz from the 12 MHz crystal (their data sheets, Clocks). The
 // console is on UART0 at GPIO 0 and 1, and on USB: answers go where the last byte came from.
 #include "board_config.h"
+#include "sh_baud.h"
 #include "sh_board.h"
 #include "sh_reg.h"
 #include "sh_rp2.h"
@@ -108,7 +109,7 @@ static void uart_start(void)
     SH_REG(GPIO1_PAD) = PAD_INPUT | PAD_PULL_UP; // an open line reads idle
     SH_REG(GPIO0_CTRL) = FUNCTION_UART;
     SH_REG(GPIO1_CTRL) = FUNCTION_UART;
-    uint32_t divisor = (SH_BOARD_UART_HZ + 7200u) / 14400u; // in 1/128
+    uint32_t divisor = (8u * SH_BOARD_UART_HZ + SH_BOARD_BAUD / 2u) / SH_BOARD_BAUD; // in 1/128
     SH_REG(UART_IBRD) = divisor >> 7;
     SH_REG(UART_FBRD) = ((divisor & 0x7Fu) + 1) / 2;
     SH_REG(UART_LCR_H) = LCR_8_BITS_FIFO;

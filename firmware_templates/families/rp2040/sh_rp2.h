@@ -22,4 +22,9 @@
 #define SH_RP2_RESET_UART0 (1u << 22)
 #define SH_RP2_RESET_USB (1u << 24)
 
+#define SH_RP2_SIO_OUT_SET 0xD0000014u
+#define SH_RP2_SIO_OUT_CLR 0xD0000018u
+#define SH_RP2_SIO_OE_SET 0xD0000024u
+#define SH_RP2_SIO_OE_CLR 0xD0000028u
+
 #endif

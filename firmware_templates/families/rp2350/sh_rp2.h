@@ -22,4 +22,9 @@
 #define SH_RP2_RESET_UART0 (1u << 26)
 #define SH_RP2_RESET_USB (1u << 28)
 
+#define SH_RP2_SIO_OUT_SET 0xD0000018u
+#define SH_RP2_SIO_OUT_CLR 0xD0000020u
+#define SH_RP2_SIO_OE_SET 0xD0000038u
+#define SH_RP2_SIO_OE_CLR 0xD0000040u
+
 #endif

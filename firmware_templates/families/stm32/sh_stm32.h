@@ -6,8 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The divisor for 115200 baud from the UART's clock.
-#define SH_USART_DIVISOR(hz) (((hz) + 57600u) / 115200u)
+#include "sh_baud.h"
+
+// The divisor from the UART's clock.
+#define SH_USART_DIVISOR(hz) (((hz) + SH_BOARD_BAUD / 2u) / SH_BOARD_BAUD)
 
 // 8N1 on the console's UART, whose clock and pins are already on.
 void sh_usart_start(uint32_t divisor);

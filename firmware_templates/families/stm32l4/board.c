@@ -35,9 +35,14 @@
 
 #define GPIOG 0x48001800u
 #define LPUART1 0x40008000u
-// An LPUART divides 256 times as finely (RM0351, 41.4.4).
+// An LPUART divides 256 times as finely (RM0351, 41.4.4), by 20 bits. For less than 30000 baud that
+// of L4+ gets a quarter of its clock (RM0432, 51.7.13).
+#define LPUART1_PRESC (LPUART1 + 0x2Cu)
+#define PRESC_4 2u
+#define IS_SLOW (SH_BOARD_UART == LPUART1 && SH_BOARD_BAUD < 30000u)
+#define LPUART_STEP ((IS_SLOW ? 4u : 1u) * SH_BOARD_BAUD / 128u) // in half clocks
 #define DIVISOR                                                                                    \
-    (SH_BOARD_UART == LPUART1 ? (SH_BOARD_UART_HZ + 225u) / 450u                                   \
+    (SH_BOARD_UART == LPUART1 ? (2u * SH_BOARD_UART_HZ + LPUART_STEP / 2u) / LPUART_STEP           \
                               : SH_USART_DIVISOR(SH_BOARD_UART_HZ))
 
 static void clock_start(void)
@@ -68,6 +73,9 @@ void sh_board_init(void)
     (void)SH_REG(RCC_UART_ENR);
     sh_pin_start(SH_BOARD_UART_GPIO, SH_BOARD_UART_TX_PIN, SH_BOARD_UART_AF);
     sh_pin_start(SH_BOARD_UART_GPIO, SH_BOARD_UART_RX_PIN, SH_BOARD_UART_AF);
+    if (IS_SLOW) {
+        SH_REG(LPUART1_PRESC) = PRESC_4;
+    }
     sh_usart_start(DIVISOR);
     sh_systick_start();
 }

@@ -1,4 +1,4 @@
-"""`gen flash`, `emulate` and `bench`: reads arguments, calls the host tools, prints."""
+"""`gen flash` and `gen emulate`: reads arguments, calls the host tools, prints."""
 
 from __future__ import annotations
 
@@ -13,20 +13,12 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from shoehorn_mcu.cli.console import emit_json, err, is_verbose, out, output_options, print_table, together
+from shoehorn_mcu.cli.console import emit_json, err, is_verbose, out, output_options, together
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.board import session
-from shoehorn_mcu_host.board.bench import Timing as Bench
-from shoehorn_mcu_host.board.bench import bench as time_inferences
-from shoehorn_mcu_host.board.bench import bytes_to_move
-from shoehorn_mcu_host.board.cores import CoreMeter, metered
-from shoehorn_mcu_host.board.cycles import Meter, NoMeter
 from shoehorn_mcu_host.board.emulate import emulate as start_emulator
-from shoehorn_mcu_host.board.link import Link
 from shoehorn_mcu_host.firmware.build import ensure_built
 from shoehorn_mcu_host.firmware.flash import flash as write_flash
-from shoehorn_mcu_host.folder import vectors
-from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 
 SEED = 0  # of random vectors
@@ -63,20 +55,6 @@ def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
     if port and emulated:
         raise click.UsageError("--port and --emulate exclude each other")
     return session.is_emulated(project, port, emulated)
-
-
-@contextmanager
-def _timed(
-    project: Project, plan: Plan, port: str | None, emulated: bool
-) -> Iterator[tuple[Link, Meter | CoreMeter | NoMeter]]:
-    """The board, in frame mode; an emulator counts instructions, and cycles where the meter does."""
-    if emulated:
-        ensure_image(project)
-    with (
-        metered(project, emulated, plan.cores) as meter,
-        session.connected(project, plan, port, emulated, True, meter.arguments) as link,
-    ):
-        yield link, meter
 
 
 @contextmanager
@@ -134,81 +112,9 @@ def emulate(folder: Path, as_json: bool) -> None:
         raise HostError(fault)
 
 
-@click.command()
-@folder_argument
-@board_options
-@model_option
-@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Inferences to time.")
-@output_options
-def bench(folder: Path, port: str | None, emulated: bool, name: str | None, runs: int, as_json: bool) -> None:
-    """Times whole inferences and each op on the board."""
-    projects = Project.open(folder).chosen(name)
-    emulated = is_emulated(projects[0], port, emulated)
-    said = []
-    for project in projects:
-        timing = _timing(project, port, emulated, runs)
-        clock = session.clock_name(project, emulated)
-        found = timing.json(project.board_id, "emulator" if emulated else "serial", clock)
-        said.append(found)
-        if not as_json:
-            _print_timing(found, timing, project.model_name if len(projects) > 1 else None)
-    if as_json:
-        emit_json(in_turn(projects, said))
-
-
 def in_turn(projects: Sequence[Project], found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The object of a command that took models in turn: that of the first, and where there are several, all of them."""
     if len(found) == 1:
         return found[0]
     models = [{"model": project.model_name, **each} for project, each in zip(projects, found, strict=True)]
     return {**found[0], "models": models}
-
-
-def _timing(project: Project, port: str | None, emulated: bool, runs: int) -> Bench:
-    """The times of one model."""
-    plan = Plan.of(project)
-    unit = session.clock_unit(project, emulated)
-    (vector,) = vectors.random(project.described, plan.inputs, 1, SEED)
-    total = bytes_to_move(plan, 2 * runs)
-    with _timed(project, plan, port, emulated) as (link, meter), progress_bar("timing", total) as progress:
-        return time_inferences(link, plan, vector, unit, runs, progress, meter)
-
-
-def _print_timing(found: dict[str, Any], timing: Bench, title: str | None) -> None:
-    unit, total, cycles = found["unit"], found["total"], found["cycles"]
-    whole = sum(op["median"] for op in found["ops"]) or 1
-    rows = [
-        (
-            op["name"],
-            op["kernel"].removeprefix("sh_"),
-            f"{op['median']:,}",
-            f"{100 * op['median'] / whole:.1f}",
-            *([f"{op['cycles']:,}"] if cycles else []),
-        )
-        for op in found["ops"]
-    ]
-    head = ("op", "kernel", unit, "%", *(["cycles"] if cycles else []))
-    print_table(head, rows, title=title, right=(2, 3, 4), fold=1)
-    runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
-    spread = f"{total['min']:,} to {total['max']:,} in {runs}"
-    slowest = f"the slowest of {timing.cores.count} cores"
-    clock = found["clock"]["name"] if timing.cores.instructions is None else slowest
-    out.print(f"whole inference: {total['median']:,} {unit} ({spread}), by {clock}", soft_wrap=True)
-    _print_cores(timing)
-    if cycles:
-        ms = f", {cycles['ms']:,} ms at {cycles['hz'] / 1e6:g} MHz" if cycles["hz"] else ""
-        spread = f"{cycles['min']:,} to {cycles['max']:,}"
-        out.print(f"estimated: {cycles['median']:,} cycles of {cycles['model']} ({spread}){ms}", soft_wrap=True)
-    elif timing.no_cycles and timing.cores.count == 1:
-        out.print(f"cycles: not estimated; {timing.no_cycles}", soft_wrap=True)
-    out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")
-
-
-def _print_cores(timing: Bench) -> None:
-    """What each core did, where several share an inference."""
-    if timing.cores.instructions is not None:
-        each = ", ".join(f"{count:,}" for count in timing.cores.instructions)
-        out.print(f"instructions of each core, without waiting: {each}", soft_wrap=True)
-    elif timing.no_cycles and timing.cores.count > 1:
-        said = f"those of all {timing.cores.count} cores together, with waiting"
-        out.print(f"instructions: {said}; {timing.no_cycles}", soft_wrap=True)

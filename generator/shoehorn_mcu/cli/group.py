@@ -24,7 +24,7 @@ COMMANDS = {
     "slim": "shoehorn_mcu.cli.slim",
     "inspect": "shoehorn_mcu.cli.inspect",
     "validate": "shoehorn_mcu.cli.validate",
-    "bench": "shoehorn_mcu.cli.device",
+    "bench": "shoehorn_mcu.cli.bench",
     "tune": "shoehorn_mcu.cli.tune",
     "flash": "shoehorn_mcu.cli.device",
     "emulate": "shoehorn_mcu.cli.device",

@@ -90,6 +90,10 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     if plan.cores > 1:
         time += f" on the slowest of {plan.cores} cores"
     out.print(f"predicted: {time} per inference, from the {basis}", soft_wrap=not out.is_terminal)
+    if board and board.spec.run_current and (energy := planned.report.get("energy_estimate")):
+        drawn: float = energy["total"]  # type: ignore[index]
+        said = f"estimated, not measured: {drawn:,.1f} uJ per inference, {board.spec.run_current.words}"
+        out.print(said, soft_wrap=not out.is_terminal)
 
 
 def memories_line(plan: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli.page import curve_json, page_options, points, print_curve, progress, shown_by_default, write_page
 from shoehorn_mcu.cli.plan import print_plan, print_together
 from shoehorn_mcu.emit import bundle
+from shoehorn_mcu.emit.folder import energy as energies
 from shoehorn_mcu.emit.folder import framework as frameworks
 from shoehorn_mcu.emit.folder import mlperf
 from shoehorn_mcu.emit.folder.project import refresh_models
@@ -60,6 +61,14 @@ if TYPE_CHECKING:
 )
 @grouped(
     Group.OUTPUT,
+    "--energy",
+    type=click.Choice(energies.CHOICES),
+    default=energies.Energy.NONE.value,
+    show_default=True,
+    help="A firmware for an instrument: with marks for `gen bench --energy`, or in MLPerf's energy mode.",
+)
+@grouped(
+    Group.OUTPUT,
     "--library-only",
     is_flag=True,
     help="Refresh lib/<model> and its descriptions in an existing folder, and leave every other file alone.",
@@ -94,6 +103,7 @@ def firmware(
     folder: Path | None,
     task: str,
     framework: str,
+    energy: str,
     library_only: bool,
     data: Path | None,
     concurrent: bool,
@@ -114,6 +124,8 @@ def firmware(
             raise click.UsageError("--quantize is for one model; `gen quantize` writes each to a file")
         if framework != frameworks.NONE:
             raise click.UsageError("--framework is for one model")
+        if energy != energies.Energy.NONE.value:
+            raise click.UsageError("--energy is for one model; write a folder for each")
         models = [model, planning.second, *more]
         _write_several(models, planning, streamed, concurrent, task, folder, library_only, force, as_json)
         return
@@ -123,6 +135,8 @@ def firmware(
         raise click.UsageError("--concurrent and --stream are for several models; of one, use --stream-input")
     if framework != frameworks.NONE and library_only:
         raise click.UsageError("--library-only refreshes our own firmware; leave --framework or it out")
+    if framework != frameworks.NONE and energy != energies.Energy.NONE.value:
+        raise click.UsageError("--energy is of our own firmware; leave --framework or it out")
     board, options = resolved(planning.of_one(), caller_arena)
     assert board is not None  # click requires it
     source = model or MODELS / "digits.tflite"
@@ -136,7 +150,7 @@ def firmware(
                 source, made = files_to_remove.enter_context(quantized_file(source, data, given, say))
             options = replace(options, shapes={})  # the quantised file has them
         with progress("planning") as say:
-            planned, files = build.firmware(source, board, options, task, say, framework)
+            planned, files = build.firmware(source, board, options, task, say, framework, energies.Energy(energy))
     if made is not None:
         print_notes(made.notes)
     print_notes(planned.notes)

@@ -73,6 +73,7 @@ class Unit:
     kernels: str = ""  # the prefix of the kernels in another library; empty: they are in the model's own
     in_ram: InRam = InRam()
     traceable: bool = True  # a build with SH_TRACE tells of each step
+    marked: bool = False  # with SH_TRACE, steps run as often as the application says: their energy is measured
     origin: Origin = Origin()
 
     @property

@@ -10,6 +10,8 @@ from pathlib import Path
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.app import Models
+from shoehorn_mcu.emit.folder.energy import Energy
+from shoehorn_mcu.emit.folder.energy import check as check_energy
 from shoehorn_mcu.emit.folder.framework import NONE, framework_project
 from shoehorn_mcu.emit.folder.graph_file import graph_bytes
 from shoehorn_mcu.emit.folder.library import library
@@ -272,15 +274,17 @@ def firmware(
     task: str = "auto",
     say: Callable[[str], None] = lambda _: None,
     framework: str = NONE,
+    energy: Energy = Energy.NONE,
 ) -> tuple[Planned, Bundle]:
     """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES.
 
     With a `framework` (one of emit.framework.CHOICES) the folder is a project of it, without our application.
     """
+    check_energy(board, energy)
     planned = _with_ram(plan_model(model, board, options, say), board, task)
     if framework != NONE:
         return planned, framework_project(planned.unit, planned.constants, board, framework)
-    return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
+    return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report), energy)
 
 
 def alone(

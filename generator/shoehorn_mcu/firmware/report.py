@@ -158,9 +158,19 @@ def report(
         ],
         **({"float": {"mode": float_mode, "validated": None}} if _is_real(source) else {}),
         **({"slow": list(slow)} if slow else {}),
+        **_energy(board, predict.cycles(plan, stages)),
         "flash": dict(zip(("constant_bytes", "code_bytes", "board_bytes"), flash_bytes, strict=True)),
         "firmware": {"ram_bytes": None, "flash_bytes": None, "stack_bytes": None},
     }
+
+
+def _energy(board: Board | None, cycles: int | None) -> Json:
+    """What an inference draws by the data sheet's current, where the board and its cycles are known."""
+    known = board.spec.run_current if board else None
+    if known is None or board is None or board.spec.core_hz is None or cycles is None:
+        return {}
+    drawn = known.microjoules(cycles / board.spec.core_hz)
+    return {"energy_estimate": {"total": round(drawn, 3), **known.conditions()}}
 
 
 def timeless(whole: Mapping[str, object]) -> Json:

@@ -94,6 +94,13 @@ class Stub(_Row):
         return {"uart": uart, "registers": registers, "values": values, "csrs": list(self.csrs)}
 
 
+class MarkFiles(_Row):
+    """How a family's firmware marks what an instrument measures: the files, and the defines that the manifest gives."""
+
+    files: tuple[str, ...]
+    defines: Mapping[Define, _Range] = {}
+
+
 class Family(_Row):
     """A row of families.json."""
 
@@ -105,6 +112,7 @@ class Family(_Row):
     console: Line  # where the protocol is spoken, at 115,200 baud
     defines: Mapping[Define, _Range]  # what the drivers need, and the least and the largest value
     uarts: Mapping[str, Mapping[Define, Register]] = {}  # the defines that belong together, by the name of the UART
+    mark: MarkFiles | None = None  # None: its firmware has no mark
     stub: Stub | None = None  # None: its chips need an emulator of their own
 
     def chip(self, mcu: str) -> Chip | None:
@@ -126,13 +134,15 @@ def meanings() -> Mapping[str, Meaning]:
     return {name: Meaning.model_validate(row) for name, row in table.items()}
 
 
-def family_files(name: str, several_cores: bool = False) -> Mapping[str, Path]:
+def family_files(name: str, several_cores: bool = False, marked: bool = False) -> Mapping[str, Path]:
     """The files of a family by name: all of its folders' files, a later folder's in place of an earlier one's.
 
     KeyError: there is no such family.
     """
     family = families()[name]
-    entries = [FOLDER / each for each in (*family.files, *(family.files_of_several_cores if several_cores else ()))]
+    cores = family.files_of_several_cores if several_cores else ()
+    mark = family.mark.files if marked and family.mark else ()
+    entries = [FOLDER / each for each in (*family.files, *cores, *mark)]
     return {path.name: path for entry in entries for path in (sorted(entry.glob("*.*")) if entry.is_dir() else [entry])}
 
 
@@ -152,6 +162,7 @@ def faults(manifest: Manifest) -> Iterator[str]:
     if spec.emulator and spec.emulator.row.proves is Level.CORE and family.stub is None:
         yield f"shoehorn.emulator.program: family {spec.family} has no stub for {spec.emulator.program}; leave it out"
     yield from _memories(spec)
+    yield from _mark(spec, family, chip)
     wrong = [*_defines(spec, family, chip), *_uart(spec, family, chip, mcu)]
     yield from wrong
     if not wrong:
@@ -210,6 +221,35 @@ def _defines(spec: Shoehorn, family: Family, chip: Chip) -> Iterator[str]:
     fpu = spec.cpu not in ("cortex-m0", "cortex-m3")
     if "SH_BOARD_FPU" in family.defines and spec.defines.get("SH_BOARD_FPU", fpu) != fpu:
         yield f"{place}.SH_BOARD_FPU: a {spec.cpu} has {'an' if fpu else 'no'} FPU; write {int(fpu)}"
+
+
+def _mark(spec: Shoehorn, family: Family, chip: Chip) -> Iterator[str]:
+    """Faults of the mark: a pin that the family's firmware can drive, and that the console does not use."""
+    if spec.mark is None:
+        return
+    if family.mark is None:
+        yield f"shoehorn.mark: firmware of family {spec.family} has no mark; leave it out"
+        return
+    given, needed = spec.mark.defines, family.mark.defines
+    if given.keys() != needed.keys():
+        yield f"shoehorn.mark.defines: family {spec.family} needs {', '.join(needed) or 'none'}, no more and no less"
+        return
+    for name, limits in needed.items():
+        if not limits[0] <= given[name] <= limits[1]:
+            meaning = meanings()[name]
+            must = f"must be {meaning.limits(*limits)}: {meaning.means}"
+            yield f"shoehorn.mark.defines.{name}: {meaning.shown(given[name])} {must}; {_CURE}"
+            return
+    if (port := given.get("SH_BOARD_MARK_GPIO")) is not None:
+        least = needed["SH_BOARD_MARK_GPIO"][0]
+        letter = chr(ord("A") + (port - least) // _PORT_BYTES)
+        if (port - least) % _PORT_BYTES or (chip.ports and letter not in chip.ports):
+            yield f"shoehorn.mark.defines.SH_BOARD_MARK_GPIO: {meanings()['SH_BOARD_MARK_GPIO'].shown(port)} is no port"
+            return
+    pin = given.get("SH_BOARD_MARK_PIN")
+    uses = (spec.defines.get("SH_BOARD_UART_TX_PIN"), spec.defines.get("SH_BOARD_UART_RX_PIN"))
+    if pin is not None and pin in uses and port == spec.defines.get("SH_BOARD_UART_GPIO"):
+        yield f"shoehorn.mark.defines.SH_BOARD_MARK_PIN: pin {pin} is the console's; choose another one"
 
 
 def _uart(spec: Shoehorn, family: Family, chip: Chip, mcu: str) -> Iterator[str]:

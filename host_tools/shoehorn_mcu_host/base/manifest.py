@@ -74,6 +74,10 @@ Line = Annotated[str, pydantic.AfterValidator(_line)]
 Waits = Annotated[float, pydantic.Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
+_FIRST = pydantic.FailFast()
+"""Of a list: only the first element that is wrong is told, because each that is told takes memory."""
+
+
 class _Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -132,7 +136,7 @@ class Emulator(_Strict):
 
     program: Annotated[str, pydantic.AfterValidator(_emulator)]
     machine: WordOrNone = ""
-    arguments: tuple[str, ...] = ()
+    arguments: Annotated[tuple[str, ...], _FIRST] = ()
     unit: Literal["instructions", "cycles"] | None = None  # what its clock counts; None: what EMULATORS says
     tick_hz: Positive | None = None  # the rate of its timer; None: that of the board's
 
@@ -178,7 +182,41 @@ class PlatformIO(_Strict):
 
     platform: Word
     board: Word
-    frameworks: Annotated[tuple[Framework, ...], pydantic.Field(min_length=1)]
+    frameworks: Annotated[tuple[Framework, ...], pydantic.Field(min_length=1), _FIRST]
+
+
+MLPERF_BAUD = 9600
+"""The rate of the console in MLPerf's energy mode."""
+
+
+class Mark(_Strict):
+    """The pin that says to an instrument when an inference runs (`gen firmware --energy`)."""
+
+    pin: Name  # where the board's owner finds it
+    defines: dict[Define, Register] = {}  # those that the family's drivers need for it
+
+
+class RunCurrent(_Strict):
+    """What the data sheet says that the chip draws while its core runs from flash, for estimates."""
+
+    ma: Annotated[float, pydantic.Field(gt=0, le=10_000, allow_inf_nan=False)]  # at the board's core_hz
+    volts: Annotated[float, pydantic.Field(gt=0, le=50, allow_inf_nan=False)]
+    condition: Line  # under which: clock, memory, peripherals
+    source: Line  # document and table
+
+    def microjoules(self, seconds: float) -> float:
+        """What this current takes from the supply in a time."""
+        return self.ma * self.volts * seconds * 1000
+
+    def conditions(self) -> dict[str, object]:
+        """What an estimate by it says of itself."""
+        known = {"ma": self.ma, "volts": self.volts, "condition": self.condition, "data_sheet": self.source}
+        return {"unit": "uJ", "source": "estimate", **known}
+
+    @property
+    def words(self) -> str:
+        """The same in a line."""
+        return f"from {self.ma:g} mA at {self.volts:g} V, {self.condition} ({self.source})"
 
 
 class Shoehorn(_Strict):
@@ -186,7 +224,7 @@ class Shoehorn(_Strict):
 
     family: Word  # row of firmware_templates/families/families.json
     cpu: Word  # key of targets.CPUS
-    memory: tuple[Memory, ...]
+    memory: Annotated[tuple[Memory, ...], _FIRST]
     sram_bytes: Count  # shared by arena, statics and stack
     flash_bytes: Count  # shared by code and constants
     firmware_ram_bytes: Count  # the application's own statics, an upper bound checked after the build
@@ -198,6 +236,8 @@ class Shoehorn(_Strict):
     clock_name: Name
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
     defines: dict[Define, Register] = {}  # register addresses and the like: those that the family's drivers need
+    mark: Mark | None = None  # None: the energy of this board's inferences is not measured
+    run_current: RunCurrent | None = None  # None: it is not estimated
     emulator: Emulator | None = None
     flash_tool: Literal["pyocd", "esptool", "drive", "teensy", "dfu", "boot-partition", "emulator"]
     image: Image = ""  # the file that is flashed; empty: firmware.elf
@@ -205,7 +245,7 @@ class Shoehorn(_Strict):
     uf2_family: Register | None = None  # of a .uf2: what the board's boot loader knows its images by
     platformio: PlatformIO | None = None  # None: the registry does not have the board
     partition_bytes: Count = 0  # of the application's partition on an ESP32, which a bootloader starts
-    verified: tuple[Level, ...] = ()  # what was proven
+    verified: Annotated[tuple[Level, ...], _FIRST] = ()  # what was proven
     proof: ProofPath = ""  # the report of gen validate that says so, beside the manifest; hardware needs one
 
     @property
@@ -233,6 +273,12 @@ class Shoehorn(_Strict):
                     f"memory: '{other.name}' at 0x{other.origin:08x} overlaps '{one.name}', which ends at "
                     f"0x{one.end:08x}; correct an origin or a size"
                 )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _has_a_clock_where_a_current_is_known(self) -> Shoehorn:
+        if self.run_current and not self.core_hz:
+            raise ValueError("run_current needs core_hz, the clock at which the chip draws it")
         return self
 
     @pydantic.model_validator(mode="after")
@@ -313,8 +359,8 @@ class Manifest(_Strict):
     name: Name
     vendor: Name
     url: Url
-    platforms: tuple[Word, ...]
-    frameworks: tuple[Word, ...] = ()
+    platforms: Annotated[tuple[Word, ...], _FIRST]
+    frameworks: Annotated[tuple[Word, ...], _FIRST] = ()
     build: Build
     upload: Upload
     shoehorn: Shoehorn

@@ -28,6 +28,7 @@ class Kind(IntEnum):
     PUSH = 9
     MODEL = 10
     ROWS = 11  # never asked for: it answers RUN and PUSH, as often as needed, before their own answer
+    MARK = 12
 
 
 class Refusal(IntEnum):

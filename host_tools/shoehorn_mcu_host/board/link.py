@@ -43,8 +43,10 @@ _DOING = {
     Kind.PUSH: "a row of the input",
     Kind.MODEL: "the choice of a model",
     Kind.ROWS: "rows of the output",
+    Kind.MARK: "the choice of what is marked",
 }
 _ROWS = 0x80  # added to the mode: the board sends rows of a streamed output as it hands them out
+_WHOLE = 0xFFFF  # in place of an op: the whole inference
 _OFFSET_BYTES = 4  # in front of rows: where in the output they begin
 _COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may need long to answer
 
@@ -59,6 +61,7 @@ class Mode(IntEnum):
     PLAIN = 0
     TIME = 1  # board ticks
     CRC = 2  # CRC-32 of the op's rows, chained in plan order
+    MARK = 3  # how often steps of the marked op have run, in firmware with marks
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,11 @@ class Link:
             return self._in_step(whole)
         finally:
             self._deadline = float("inf")
+
+    def mark(self, op: int | None, repeats: int) -> None:
+        """Inferences with Mode.MARK run each step of this op (None: the whole inference) so often, with the mark on."""
+        payload = struct.pack("<HI", _WHOLE if op is None else op, repeats)
+        self._in_step(lambda: self._request(Kind.MARK, payload, 0))
 
     def stack(self) -> tuple[int, int]:
         """Bytes of stack used since boot, and size of the stack."""

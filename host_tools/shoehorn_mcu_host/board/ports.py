@@ -58,11 +58,11 @@ class Port:
     Opening, reading and writing raise HostError, one line that names the port.
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, baud: int = BAUD):
         self.name = name
         try:
             self._serial = serial.serial_for_url(
-                name, baudrate=BAUD, timeout=POLL_SECONDS, write_timeout=_WRITE_SECONDS, exclusive=True
+                name, baudrate=baud, timeout=POLL_SECONDS, write_timeout=_WRITE_SECONDS, exclusive=True
             )
         except (OSError, ValueError) as error:  # SerialException is an OSError
             raise HostError(f"{name}: {_reason(error)}") from error

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 from shoehorn_mcu_host.base.emulators import EMULATORS
 from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.base.manifest import MLPERF_BAUD
 from shoehorn_mcu_host.board.bench import MICROSECONDS, Unit, unit_of
 from shoehorn_mcu_host.board.emulate import emulate
 from shoehorn_mcu_host.board.link import Link, Timing
-from shoehorn_mcu_host.board.ports import Port, find
+from shoehorn_mcu_host.board.ports import BAUD, Port, find
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 
@@ -48,7 +49,8 @@ def connected(
     """
     timing = _limits(project, plan)
     if not emulated:
-        with Link(Port(find(port)), timing) as link:
+        baud = MLPERF_BAUD if project.report.energy_mode == "mlperf" else BAUD
+        with Link(Port(find(port), baud), timing) as link:
             link.select(project.number)
             yield link
         return

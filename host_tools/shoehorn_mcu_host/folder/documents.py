@@ -368,6 +368,7 @@ class ReportDocument(_Document):
     plan: _PlanFigures = _PlanFigures()
     weights_in_ram: _WeightsInRam = _WeightsInRam()
     float: _Float = _Float()
+    energy_mode: Literal["none", "marks", "mlperf"] = "none"
 
     @property
     def float_mode(self) -> str:

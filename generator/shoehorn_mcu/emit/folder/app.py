@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.folder.energy import Energy
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.emit.folder.mlperf import Results, Task, Transform
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
@@ -13,6 +14,7 @@ from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu_host.base.manifest import MLPERF_BAUD
 
 
 def _table(unit: Unit, kind: str) -> str:
@@ -99,7 +101,7 @@ def _flush_to_zero(units: Sequence[Unit]) -> dict[str, str]:
     return {"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}
 
 
-def app_config_h(models: Models, board: Board) -> str:
+def app_config_h(models: Models, board: Board, energy: Energy = Energy.NONE) -> str:
     """The macros of the table in emit/README.md, and compile-time assertions that the models fit the board."""
     spec, units, buffer = board.spec, models.units, int(models.db_buffer(board))
     task, forms = models.task, [Forms(unit) for unit in units]
@@ -121,6 +123,7 @@ def app_config_h(models: Models, board: Board) -> str:
         **_of_some([form.states.app for form in forms]),
         **_real_bytes(units),
         **_flush_to_zero(units),
+        **({"SH_APP_ENERGY": str(energy.number)} if energy is not Energy.NONE else {}),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
         "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),
@@ -241,12 +244,18 @@ def _number(value: int) -> str:
     return str(value) if value < 2**31 else f"0x{value:X}"
 
 
-def board_config_h(board: Board, cores: int = 1) -> str:
-    """The board's numbers for its drivers: clock, stack, the cores in use if several, and the manifest's `defines`."""
+def board_config_h(board: Board, cores: int = 1, energy: Energy = Energy.NONE) -> str:
+    """The board's numbers for its drivers: clock, stack, the cores in use if several, and the manifest's `defines`;
+    those of its mark, and MLPerf's rate of the console, where they are asked for.
+    """
     spec = board.spec
     numbers = {"SH_BOARD_TICK_HZ": spec.tick_hz, "SH_BOARD_STACK_BYTES": spec.stack_bytes, **spec.defines}
     if cores > 1:
         numbers["SH_BOARD_CORES"] = cores
+    if energy is not Energy.NONE and spec.mark:
+        numbers |= spec.mark.defines
+    if energy is Energy.MLPERF:
+        numbers["SH_BOARD_BAUD"] = MLPERF_BAUD
     remark = f"// {board.id}: numbers from its manifest. Generated; do not edit."
     defines = (f"#define {name} {_number(value)}" for name, value in sorted(numbers.items()))
     return c.header("BOARD_CONFIG_H", [remark], defines)

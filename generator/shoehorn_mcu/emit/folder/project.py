@@ -11,6 +11,8 @@ from pathlib import Path
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest, refresh
 from shoehorn_mcu.emit.folder import app, mlperf
+from shoehorn_mcu.emit.folder.energy import Energy
+from shoehorn_mcu.emit.folder.energy import check as check_energy
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS, kernels_library
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.plan_json import plan_json, source_json
@@ -60,16 +62,16 @@ def _more_memories(board: Board) -> Mapping[str, str]:
     return {"MORE_MEMORIES": regions, "MORE_SECTIONS": text}
 
 
-def board_files(board: Board, cores: int = 1) -> Bundle:
+def board_files(board: Board, cores: int = 1, energy: Energy = Energy.NONE) -> Bundle:
     """`lib/board`: the files of the board's family, side by side; `.in` files filled from the manifest.
 
-    On several cores, with the files of the family for them.
+    On several cores, with the files of the family for them; of a firmware for an instrument, with those of its mark.
     """
-    name = board.spec.family
+    name, marked = board.spec.family, energy is not Energy.NONE
     if cores > 1 and not families()[name].files_of_several_cores:
         raise TemplateError(f"{board.path}: family '{name}' has no start-up code for several cores; leave --cores out")
-    files: dict[str, bytes] = {"lib/board/board_config.h": app.board_config_h(board, cores).encode()}
-    for path in family_files(name, several_cores=cores > 1).values():
+    files: dict[str, bytes] = {"lib/board/board_config.h": app.board_config_h(board, cores, energy).encode()}
+    for path in family_files(name, several_cores=cores > 1, marked=marked).values():
         filled = path.suffix == ".in"
         place = path.name.removesuffix(".in")
         files[f"lib/board/{place}"] = fill(path, places(board)) if filled else path.read_bytes()
@@ -137,12 +139,23 @@ class Emitted:
     offset: int = 0
 
 
-def project(unit: Unit, found: Constants, board: Board, choice: str, report: Mapping[str, object]) -> Bundle:
+def project(
+    unit: Unit,
+    found: Constants,
+    board: Board,
+    choice: str,
+    report: Mapping[str, object],
+    energy: Energy = Energy.NONE,
+) -> Bundle:
     """Every file of the folder, by path. `choice` is one of mlperf.CHOICES; equal arguments give equal bytes."""
+    check_energy(board, energy)
+    if energy is not Energy.NONE:
+        report = {**report, "energy_mode": energy.value}
+    unit = replace(unit, marked=energy is Energy.MARKS)
     model = library(unit, found)
     task = mlperf.task_of(unit.graph, choice)
     models = app.Models((unit,), (digest(model)[:16],), task, unit.plan.arena_bytes, (0,))
-    return _project(models, {unit.name: model}, (report,), board)
+    return _project(models, {unit.name: model}, (report,), board, energy)
 
 
 def project_of_several(
@@ -165,7 +178,11 @@ def project_of_several(
 
 
 def _project(
-    models: app.Models, libraries: Mapping[str, Bundle], reports: Sequence[Mapping[str, object]], board: Board
+    models: app.Models,
+    libraries: Mapping[str, Bundle],
+    reports: Sequence[Mapping[str, object]],
+    board: Board,
+    energy: Energy = Energy.NONE,
 ) -> Bundle:
     """The folder of one model or several; the files that describe the first are where those of a single model are."""
     units = models.units
@@ -173,7 +190,7 @@ def _project(
     files: dict[str, bytes] = {
         "platformio.ini": fill(settings, {"BOARD": board.id, "MODEL": ", ".join(unit.name for unit in units)}),
         "README.md": readme(units, board).encode(),
-        "src/app_config.h": app.app_config_h(models, board).encode(),
+        "src/app_config.h": app.app_config_h(models, board, energy).encode(),
         f"boards/{board.id}.json": board.path.read_bytes(),
     }
     for number, (unit, identity, report) in enumerate(zip(units, models.identities, reports, strict=True)):
@@ -188,7 +205,7 @@ def _project(
     files |= _tree(FIRMWARE_TEMPLATES / "app", "src/")
     files |= _tree(FIRMWARE_TEMPLATES / "models", "src/") if len(units) > 1 else {}
     files |= _tree(FIRMWARE_TEMPLATES / "cores", "src/") if models.cores > 1 else {}
-    files |= board_files(board, models.cores)
+    files |= board_files(board, models.cores, energy)
     files |= _tree(FIRMWARE_TEMPLATES / "platform", "platform/")
     files |= stub(board)
     files |= _reference_runtime(units)

@@ -32,7 +32,7 @@ def definition(unit: Unit) -> list[str]:
         "// Row y of a tensor with rows in several arenas: its table counts through them, one behind the other.",
         c.function(f"static inline void *{ROW}(const sh_tensor *tensor, int32_t y)", body),
         "",
-        *(_trace_end() if traced(unit) else []),
+        *(_trace_end(unit) if traced(unit) else []),
     ]
 
 
@@ -47,10 +47,11 @@ def traced(unit: Unit) -> bool:
     return unit.traceable and any(unit.is_apart(stage.node.output.name) for stage in unit.stepped)
 
 
-def _trace_end() -> Sequence[str]:
+def _trace_end(unit: Unit) -> Sequence[str]:
     """The function that tells a trace of a step's rows, those in several arenas (`memory` is null) one by one."""
+    further = "sh_trace_next(op);" if unit.marked else "sh_trace_begin(op);"
     each = [
-        *c.block("if (y > y0)", ["sh_trace_begin(op);"]),
+        *c.block("if (y > y0)", [further]),
         f"sh_trace_end(op, {ROW}(tensor, y), &row, 0, 1);",
     ]
     body = [

@@ -11,6 +11,7 @@ from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.model import apart, ops, outputs
 from shoehorn_mcu.emit.model.form import Form
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import DType
 from shoehorn_mcu.planner.memory_plan import HANDOUT, Editions
 from shoehorn_mcu.schedule.stage import Stage
 
@@ -91,12 +92,30 @@ def hooks(unit: Unit, found: Schedule) -> list[str]:
             f"#define {end} \\\n    SH_TRACED({told}(kinds[kind].op, {arena}, kinds[kind].output, y0, y1))",
         ]
         plain = [f"#define {begin} ((void)0)", f"#define {end} ((void)0)"]
+        if unit.marked:
+            hooked.append(
+                "#define TRACE_AGAIN(kind) (sh_trace_on && kinds[kind].again && sh_trace_again(kinds[kind].op))"
+            )
+            plain.append("#define TRACE_AGAIN(kind) 0")
     else:
         step = "STEP(n, call, memory, tensor, y0, y1)" if several else "STEP(n, call, tensor, y0, y1)"
         arena = "memory" if several else arena
-        hooked = [f"#define {step} \\\n    (sh_trace_begin(n), call, {told}(n, {arena}, &(tensor), y0, y1))"]
+        end = f"{told}(n, {arena}, &(tensor), y0, y1)"
+        hooked = [f"#define {step} \\\n    (sh_trace_begin(n), call, {end})"]
         plain = [f"#define {step} call"]
+        if unit.marked:
+            again = step.replace("STEP", "STEP_AGAIN")
+            loop = f"do {{ sh_trace_begin(n); do {{ call; }} while (sh_trace_again(n)); {end}; }} while (0)"
+            hooked.append(f"#define {again} \\\n    {loop}")
+            plain.append(f"#define {again} call")
     return ["#ifdef SH_TRACE", '#include "sh/include/sh_trace.h"', *hooked, "#else", *plain, "#endif"]
+
+
+def _repeats(stage: Stage) -> bool:
+    """Whether a step may run several times in place of once: not one that adds to sums, which leave their type then."""
+    written = stage.node.output
+    sums = written.type.dtype is DType.INT32
+    return not any(read.name == written.name or (sums and read.type.dtype is DType.INT32) for read in stage.row_inputs)
 
 
 def _kind_arena(unit: Unit) -> str:
@@ -123,7 +142,9 @@ def statements(unit: Unit, found: Schedule) -> list[str]:
         call, output = ops.call(unit, stage, editions, *rows), ops.written(unit, stage, editions)
         written = stage.node.output.name
         arena = ["NULL" if unit.is_apart(written) else unit.arena_of(written)] if len(unit.arenas) > 1 else []
-        traced = c.call("STEP", (str(stage.index), call, *arena, output, *rows))
+        traced = c.call(
+            "STEP_AGAIN" if unit.marked and _repeats(stage) else "STEP", (str(stage.index), call, *arena, output, *rows)
+        )
         lines.append(f"{traced if unit.traceable else call};")
     return lines
 
@@ -138,6 +159,8 @@ def table(unit: Unit, found: Schedule) -> list[str]:
     largest = max(map(max, rows))
     several = len(unit.arenas) > 1
     places = [f", {_arena_number(unit, s.node.output.name)}" if several else "" for s, _ in found.kinds]
+    if unit.marked:
+        places = [f"{place}, {int(_repeats(stage))}" for place, (stage, _) in zip(places, found.kinds, strict=True)]
     written = (f"{stage.index}, &{ops.written(unit, stage, editions)}" for stage, editions in found.kinds)
     kinds = [
         "#ifdef SH_TRACE",
@@ -146,6 +169,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         "    int32_t op;",
         "    const sh_tensor *output;",
         *(["    uint8_t memory;"] if several else []),
+        *(["    uint8_t again; // whether it may run several times"] if unit.marked else []),
         "} kinds[] = {",
         *(f"    {{{each}{place}}}," for each, place in zip(written, places, strict=True)),
         "};",
@@ -198,6 +222,8 @@ def _traced(unit: Unit, step: tuple[str, str, str], run: list[str]) -> list[str]
     """The statements of a step with the hooks around them."""
     if not unit.traceable:
         return run
+    if unit.marked:
+        run = [*c.block("do", run)[:-1], f"}} while (TRACE_AGAIN({step[0]}));"]
     return [f"TRACE_BEGIN({step[0]});", *run, f"TRACE_END({', '.join(step)});"]
 
 
