@@ -67,7 +67,8 @@ MINE = {
 def _written(name: str, folder: Path, **changes: object) -> Path:
     nearest, mcu, differs = MINE[name]
     manifest = json.loads((BOARDS / f"{nearest}.json").read_text())
-    block = {**manifest["shoehorn"], **differs, "verified": ["build"], **changes}
+    of_its_own = {"mark": None, "run_current": None, "verified": ["build"]}
+    block = {**manifest["shoehorn"], **of_its_own, **differs, **changes}
     manifest["shoehorn"] = {key: value for key, value in block.items() if value is not None}
     manifest["build"] = {"mcu": mcu, "f_cpu": f"{block['core_hz']}L"}
     path = folder / f"{name}.json"
