@@ -245,7 +245,8 @@ class _Layout:
         for spec in problem.tensors:
             root = problem.root(spec.name)
             if root in self._stiff and (base := _Bytes(problem.place(root))) in bases:
-                found.append(Placement(spec.name, bases[base], spec.rows, spec.row_bytes))
+                at = bases[base] - self._lowest.get(base, 0)
+                found.append(Placement(spec.name, at, spec.rows, spec.row_bytes))
             for edition, slots in enumerate(tables.get(root, ())):
                 found.append(Placement(spec.name, slots[0], spec.rows, spec.row_bytes, slots, edition))
         return found, chosen
