@@ -22,6 +22,7 @@ from shoehorn_mcu_host.energy.figures import Measured, measured
 from shoehorn_mcu_host.energy.instruments import INSTRUMENTS, Supply
 from shoehorn_mcu_host.energy.recording import MARK, Recording, RecordingError
 from shoehorn_mcu_host.energy.schedule import Phase, Schedule
+from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 
 VOLTS = 3.3
@@ -407,6 +408,17 @@ def test_another_run_s_figures_are_shown_beside(gen: Gen, marked: Path, run_of: 
     assert all(row[-1] == "2.00" for row in rows)
 
 
+def test_a_run_without_current_has_no_ratio_beside_another(gen: Gen, marked: Path, run_of: list[int], tmp_path: Path):
+    rows = [[i * 10, 0, high] for i, high in enumerate(run_of)]
+    path = written(tmp_path / "dead.csv", "time_us,current_ma,mark", rows)
+    energy = ("bench", marked, "--energy", "csv", "--voltage", VOLTS, "--energy-file", path)
+    (tmp_path / "other.json").write_text(gen(*energy, "--json").stdout)
+    result = gen(*energy, "--energy-beside", tmp_path / "other.json")
+
+    assert result.exit_code == 0, result.output
+    assert "beside other.json" in result.stdout
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"energy": {"ops": 1}}', '{"energy": {"ops": [], "ms": {"median": "x"}}}'])
 def test_a_file_that_is_not_of_another_run_is_one_line(gen: Gen, marked: Path, tmp_path: Path, text: str):
     (tmp_path / "other.json").write_text(text)
@@ -478,6 +490,9 @@ def test_firmware_without_marks_is_one_line(gen: Gen, digits_project: Path):
 
 def test_a_list_of_marks_of_another_plan_or_that_is_damaged_is_one_line(gen: Gen, marked: Path, tmp_path: Path):
     path = written(tmp_path / "a.csv", "time_us,current_ma,mark", [[0, 1, 0], [10, 1, 0]])
+    of_none = schedule((None, 1, 1, 1), (16, 1, 1, 1)).model_copy(
+        update={"identity": Plan.of(Project.open(marked)).identity}
+    )
     (marked / ".pio").mkdir(exist_ok=True)
     before = (
         (marked / ".pio" / "energy-marks.json").read_bytes()
@@ -488,6 +503,7 @@ def test_a_list_of_marks_of_another_plan_or_that_is_damaged_is_one_line(gen: Gen
         for text, message in (
             (schedule((None, 1, 1, 1)).model_dump_json(), "is of another plan"),
             ("{", "damaged: "),
+            (of_none.model_dump_json(), "damaged: the plan has 16 ops"),
         ):
             (marked / ".pio" / "energy-marks.json").write_text(text)
             result = gen("bench", marked, "--energy", "csv", "--energy-file", path, "--voltage", 3)

@@ -265,7 +265,8 @@ def _print_beside(found: Mapping[str, Any], other: Beside) -> None:
     for name, here in [*parts, (_WHOLE, found)]:
         there = other.parts.get(name)
         uj = here["gross"]["median"]
-        said = ("", "", "") if there is None else (f"{there.ms:,.4f}", f"{there.uj:,.3f}", f"{there.uj / uj:.2f}")
+        times = f"{there.uj / uj:.2f}" if there and uj else ""
+        said = ("", "", "") if there is None else (f"{there.ms:,.4f}", f"{there.uj:,.3f}", times)
         rows.append((name, f"{here['ms']['median']:,.4f}", f"{uj:,.3f}", *said))
     head = ("op", "ms", "uJ", "ms there", "uJ there", "times")
     print_table(head, rows, title=f"beside {other.name}", right=(1, 2, 3, 4, 5), fold=0)

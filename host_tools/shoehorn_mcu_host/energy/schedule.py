@@ -60,7 +60,7 @@ class Schedule(pydantic.BaseModel):
 
     @classmethod
     def of(cls, project: Project, plan: Plan) -> Schedule | None:
-        """The one that was saved, if there is one; HostError where it is another plan's."""
+        """The one that was saved, if there is one; HostError where it is another plan's, or of ops that it has not."""
         path = place(project)
         if not path.is_file():
             return None
@@ -70,6 +70,10 @@ class Schedule(pydantic.BaseModel):
             raise FolderDamaged(f"{path}: damaged: {faults(error)}; remove it, or make the marks again") from error
         if found.identity != plan.identity:
             raise HostError(f"{path}: is of another plan; run `gen bench --energy csv` with the board again")
+        if any(phase.op is not None and phase.op >= len(plan.ops) for phase in found.phases):
+            raise FolderDamaged(
+                f"{path}: damaged: the plan has {len(plan.ops)} ops; remove it, or make the marks again"
+            )
         return found
 
 
