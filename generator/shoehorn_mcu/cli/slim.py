@@ -217,6 +217,7 @@ def _print_listing(found: Listing, board: Board) -> None:
     if before.lacking:
         said = f"{board.id} has {before.lack} too few for the network as it is; gains are parts of these bytes"
         out.print(said, soft_wrap=True)
+    out.print("these are plans that compute each row once; a network that is kept is planned as gen firmware does it")
     share = 100 * before.weightless
     out.print(f"{share:.1f} % of the predicted {unit} on {board.id} are in ops without weights", soft_wrap=True)
 
