@@ -30,6 +30,27 @@ class Kind(IntEnum):
     ROWS = 11  # never asked for: it answers RUN and PUSH, as often as needed, before their own answer
     MARK = 12
 
+    @property
+    def doing(self) -> str:
+        """What a board does that was asked for it."""
+        return _DOING[self]
+
+
+_DOING = {
+    Kind.HELLO: "the greeting",
+    Kind.WRITE: "sending the input",
+    Kind.RUN: "an inference",
+    Kind.READ: "reading the output",
+    Kind.TRACE: "reading the trace",
+    Kind.STACK: "reading the stack's depth",
+    Kind.CRC: "checking a tensor",
+    Kind.BYE: "leaving frame mode",
+    Kind.PUSH: "a row of the input",
+    Kind.MODEL: "the choice of a model",
+    Kind.ROWS: "rows of the output",
+    Kind.MARK: "the choice of what is marked",
+}
+
 
 class Refusal(IntEnum):
     """The one byte of an error frame."""

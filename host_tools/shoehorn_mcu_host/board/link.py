@@ -31,20 +31,6 @@ _AWAKE = b"m-shoehorn-[%d]\r\nm-ready\r\n" % VERSION
 _HEARD_BYTES = 4096  # most bytes kept of an incomplete frame
 _QUESTION = "is it the right port, powered and flashed?"
 _RESTART_WORDS = (b"m-timestamp-mode", b"m-init-done", b"m-ready")  # only text mode says these
-_DOING = {
-    Kind.HELLO: "the greeting",
-    Kind.WRITE: "sending the input",
-    Kind.RUN: "an inference",
-    Kind.READ: "reading the output",
-    Kind.TRACE: "reading the trace",
-    Kind.STACK: "reading the stack's depth",
-    Kind.CRC: "checking a tensor",
-    Kind.BYE: "leaving frame mode",
-    Kind.PUSH: "a row of the input",
-    Kind.MODEL: "the choice of a model",
-    Kind.ROWS: "rows of the output",
-    Kind.MARK: "the choice of what is marked",
-}
 _ROWS = 0x80  # added to the mode: the board sends rows of a streamed output as it hands them out
 _WHOLE = 0xFFFF  # in place of an op: the whole inference
 _OFFSET_BYTES = 4  # in front of rows: where in the output they begin
@@ -348,7 +334,7 @@ class Link:
         try:
             answer = self._request(kind, payload)
         except OutOfStep:
-            raise LinkError(f"{self._port.name}: the board refuses {_DOING[kind]} (error 4)") from None
+            raise LinkError(f"{self._port.name}: the board refuses {kind.doing} (error 4)") from None
         if len(answer) < _HELLO.size:
             raise LinkError(
                 f"{self._port.name}: the board's greeting has {len(answer)} bytes, not {_HELLO.size} or more"
@@ -390,15 +376,15 @@ class Link:
                 unread += 1
             elif size not in (None, len(frame.payload)):
                 told = f"{len(frame.payload)} bytes, not {size}"
-                raise LinkError(f"{self._port.name}: the board answers {told}, during {_DOING[kind]}")
+                raise LinkError(f"{self._port.name}: the board answers {told}, during {kind.doing}")
             else:
                 return frame.payload
         if self._clock() >= self._deadline:
             sent = f"{self.retries + self.reminders} frames were sent again"
             raise LinkError(f"{self._port.name}: no complete inference within the time limit; {sent}")
         if unread:
-            raise LinkError(f"{self._port.name}: the board cannot read {unread} of {asked} frames of {_DOING[kind]}")
-        raise LinkError(f"{self._port.name}: the board does not answer during {_DOING[kind]} ({asked} tries)")
+            raise LinkError(f"{self._port.name}: the board cannot read {unread} of {asked} frames of {kind.doing}")
+        raise LinkError(f"{self._port.name}: the board does not answer during {kind.doing} ({asked} tries)")
 
     def _send(self, kind: Kind, payload: bytes) -> None:
         self._port.write(pack(self._seq, kind, payload))
@@ -417,7 +403,7 @@ class Link:
             if refusal == Refusal.NOT_NOW:
                 raise OutOfStep
             if refusal:
-                raise LinkError(f"{self._port.name}: the board refuses {_DOING[kind]} (error {refusal})")
+                raise LinkError(f"{self._port.name}: the board refuses {kind.doing} (error {refusal})")
             if frame.type == Kind.ROWS | ANSWER and kind in _COMPUTING and self._rows is not None:
                 self._rows.take(frame.payload)
             if frame.type == kind | ANSWER:
@@ -444,9 +430,9 @@ class Link:
         text = text.replace(_AWAKE, b"")  # it received the wake-up word twice, because it was slow
         if b"e-[fault" in text:
             words = _in_one_line(text[text.index(b"e-[fault") :].split(b"\r\n")[0])
-            raise LinkError(f"{self._port.name}: the board crashed during {_DOING[kind]}: {words}")
+            raise LinkError(f"{self._port.name}: the board crashed during {kind.doing}: {words}")
         if any(word in text for word in _RESTART_WORDS):
-            raise LinkError(f"{self._port.name}: the board restarted during {_DOING[kind]}; check its power supply")
+            raise LinkError(f"{self._port.name}: the board restarted during {kind.doing}; check its power supply")
 
 
 def _in_one_line(text: bytes) -> str:

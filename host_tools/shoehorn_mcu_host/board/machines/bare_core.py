@@ -8,7 +8,6 @@ counts instructions: `sh_board_ticks` returns what has run.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,8 +35,8 @@ from unicorn import arm_const as arm
 from unicorn import riscv_const as riscv
 
 from shoehorn_mcu_host.base.errors import HostError
-from shoehorn_mcu_host.board.machines.console import Closed, Console
-from shoehorn_mcu_host.board.machines.job import Job
+from shoehorn_mcu_host.board.machines.console import Console
+from shoehorn_mcu_host.board.machines.job import Job, process
 from shoehorn_mcu_host.firmware.elf import functions, loaded
 
 CORES: Mapping[str, int] = {
@@ -275,15 +274,5 @@ def run(job: Job) -> None:
         chip.is_idle = False
 
 
-def main() -> None:
-    """The process: its argument is a Job."""
-    try:
-        run(Job.of(sys.argv[1]))
-    except Closed:
-        return
-    except HostError as error:
-        sys.exit(f"unicorn: {error}")
-
-
 if __name__ == "__main__":
-    main()
+    process("unicorn", run)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
 
 from shoehorn_mcu_host.base import system
 from shoehorn_mcu_host.base.errors import HostError
-from shoehorn_mcu_host.board.machines.console import Closed, Console
-from shoehorn_mcu_host.board.machines.job import Job
+from shoehorn_mcu_host.board.machines.console import Console
+from shoehorn_mcu_host.board.machines.job import Job, process
 from shoehorn_mcu_host.board.ports import text_of
 
 _START_SECONDS = 20.0
@@ -70,15 +69,5 @@ def run(job: Job) -> None:
         process.wait()
 
 
-def main() -> None:
-    """The process: its argument is a Job."""
-    try:
-        run(Job.of(sys.argv[1]))
-    except Closed:
-        return
-    except (HostError, OSError, subprocess.TimeoutExpired) as error:
-        sys.exit(f"esp-emu: {error}")
-
-
 if __name__ == "__main__":
-    main()
+    process("esp-emu", run)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.machines.console import Closed
 
 
 @dataclass(frozen=True)
@@ -34,3 +39,16 @@ class Job:
     def of(cls, text: str) -> Job:
         """The job of an argument."""
         return cls(**json.loads(text))
+
+
+def process(name: str, run: Callable[[Job], None]) -> None:
+    """The process of an emulator, whose argument is a Job: runs it until the host closes the console.
+
+    Ends with a line that begins with the emulator's name where it fails.
+    """
+    try:
+        run(Job.of(sys.argv[1]))
+    except Closed:
+        return
+    except (HostError, OSError, subprocess.TimeoutExpired) as error:
+        sys.exit(f"{name}: {error}")

