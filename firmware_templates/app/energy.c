@@ -13,8 +13,8 @@
 static uint32_t chosen = SH_ENERGY_WHOLE;
 static uint32_t times = 1;
 
-// Looks at the clock for each tick, at most: more than a core can make, so that only a clock that
-// stands ends a wait.
+// How often the clock is read for each tick of a wait, at most. No core reads it so often while a
+// clock runs: the limit ends the wait for a clock that stands still.
 #define LOOKS 64u
 
 static void wait(uint64_t ticks)

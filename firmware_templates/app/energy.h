@@ -12,7 +12,7 @@
 #ifndef SH_APP_ENERGY
 #define SH_APP_ENERGY 0
 #endif
-#define SH_ENERGY_MARKS 1  // high during what is measured, by the request MARK
+#define SH_ENERGY_MARKS 1  // the pin is high during what the request MARK names
 #define SH_ENERGY_MLPERF 2 // MLPerf Tiny's energy mode: a falling edge for each timestamp
 
 #define SH_ENERGY_WHOLE 0xFFFFu // in place of an op: the whole inference

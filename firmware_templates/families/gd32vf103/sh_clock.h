@@ -3,7 +3,7 @@
 #ifndef SH_CLOCK_H
 #define SH_CLOCK_H
 
-// Of the PLL: the code after that of 15 is not 16 but 6.5 (RCU_CFG0).
+// The PLL multiplies by code + 2 up to 15; the next code multiplies by 6.5, not by 16 (RCU_CFG0).
 #define SH_CLOCK_MOST_FACTOR 15u
 
 // The flash has no waits.
