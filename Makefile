@@ -65,7 +65,7 @@ $(TORCH)/done.stamp: requirements-torch.txt $(DEV)
 # The tables of `gen slim` on real data: hours on one thread, and goes on where it was stopped.
 .PHONY: slim-bench
 slim-bench: $(TORCH)/done.stamp
-	$(TORCH)/bin/python -m bench.slim
+	$(TORCH)/bin/python -m bench.slim --write
 
 test-all: lint test-packages
 	$(PYTEST) -m "long or not long"

@@ -1,10 +1,12 @@
 """The tables of `gen slim` on real data: networks trained from nothing, slimmed, and compared with their controls.
 
-    python -m bench.slim [--cases NAME ...] [--seeds 1 2 3 4 5] [--out DIR] [--recipe default|paper] [--list]
+    python -m bench.slim [--cases NAME ...] [--seeds 1 2 3 4 5] [--out DIR] [--recipe default|paper|...] [--write]
 
 Each case is a network, a data set of ../shared/data, a board and a goal. A run takes minutes to hours on one thread;
 it is kept in DIR (default: build/slim-bench) and goes on where it was stopped. Prints a table with the means over the
-seeds, and writes DIR/slim.json. `--emulate` also measures the first and the last network in the emulator.
+seeds. `--emulate` also measures the first and the last network in the emulator. `--write` adds the figures of each run,
+as soon as it ends, to slim_figures.json beside this file, so that runs of many days and machines come together, and
+writes docs/slim-measured.md from it; with `--cases` of no name it only writes the page.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from bench.boards import tree
 from bench.road import gen
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.importers.onnx.importer import import_model
@@ -44,6 +47,8 @@ from tests.shared import DATA, MODELS
 
 _CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _MEAN, _SCALE = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)  # of ResNet-20
+FIGURES = Path(__file__).with_name("slim_figures.json")  # case, recipe, seed -> figures
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "slim-measured.md"
 _DECIDED = 360  # test samples that the emulator decides
 _VALIDATED = 0.15  # of the samples that are not for the test
 
@@ -314,6 +319,9 @@ def decided(firmware: Path, test: Samples, model: Imported) -> Mapping[str, floa
     return {"on the board": 100 * found["accuracy"]["top1"], "mismatches": found["mismatched_vectors"]}
 
 
+Figures = dict[str, dict[str, dict[str, dict[str, Any]]]]
+
+
 def table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[str]:
     """A line per case: means over the seeds, and the spread of the points."""
     for name, each in found.items():
@@ -325,12 +333,74 @@ def table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[str]:
         yield f"{name} ({len(each)} seeds): " + ", ".join(cells)
 
 
+def kept() -> Figures:
+    """The figures of all runs that were ever written."""
+    found: Figures = json.loads(FIGURES.read_text()) if FIGURES.is_file() else {}
+    return found
+
+
+def keep(name: str, how: str, seed: int, figures: Mapping[str, float]) -> None:
+    """Adds the figures of a run to those that are kept, and writes the page anew."""
+    found = kept()
+    rounded = {key: round(value, 3) for key, value in figures.items() if value == value}  # nan: was not measured
+    found.setdefault(name, {}).setdefault(how, {})[str(seed)] = {**rounded, "tree": tree()}
+    FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text("\n".join(page(found)) + "\n")
+
+
+_HEAD = """# Slimmed networks, measured
+
+Written by `python -m bench.slim --write`, one run after the other; each took from minutes to hours on one thread.
+Networks are trained from nothing on samples of ../shared/data, slimmed for a board, and quantised as `gen quantize`
+does it. Accuracies are those of int8 networks on test samples that were looked at once; `points` are the slim
+network's less those of the original that was trained on for as many epochs. Cycles are predicted for the network
+with its real weights; the arena is that of the fastest plan. Figures are means over the seeds, and ± is the
+standard deviation between them. "From nothing" is the slim network trained from random weights for as long as the
+original and the slim one together.
+
+`default` is the recipe of [gen slim](slim.md). `paper` is DeepRebirth's: a random start, and labels alone. `labels` and
+`random` change one of the two. `hand` makes the moves that were chosen by hand, `tucker` may use its moves as well.
+"""
+_COLUMNS = (
+    ("original", "original"),
+    ("trained on", "trained on"),
+    ("from nothing", "from nothing"),
+    ("slim float32", "slim, float32"),
+    ("slim", "slim"),
+    ("points", "points"),
+    ("after the steps, validation", "after the steps (validation)"),
+    ("times", "times faster"),
+    ("real Mcycles", "M cycles"),
+    ("arena", "arena, bytes"),
+    ("constants", "constants, bytes"),
+    ("steps", "steps"),
+)
+
+
+def page(found: Figures) -> Iterator[str]:
+    """docs/slim-measured.md: a row for each case and recipe."""
+    yield _HEAD
+    yield "| case | recipe | seeds | " + " | ".join(title for _, title in _COLUMNS) + " | commits |"
+    yield "|---|---|---|" + "---:|" * len(_COLUMNS) + "---|"
+    for name in (name for name in CASES if name in found):
+        for how in (how for how in RECIPES if how in found[name]):
+            runs = found[name][how]
+            cells = [name, how, ", ".join(sorted(runs, key=int))]
+            for key, _ in _COLUMNS:
+                values = [run[key] for run in runs.values() if key in run]
+                spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 and key in ("points", "slim") else ""
+                whole = key in ("arena", "constants", "steps")
+                cells.append(f"{statistics.mean(values):,.{0 if whole else 2}f}{spread}" if values else "")
+            yield f"| {' | '.join(cells)} | {', '.join(sorted({run['tree'] for run in runs.values()}))} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
     parser.add_argument("--recipe", choices=RECIPES, default="default")
     parser.add_argument("--emulate", action="store_true")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("build/slim-bench"))
     asked = parser.parse_args()
     found: dict[str, list[Mapping[str, float]]] = {}
@@ -345,12 +415,14 @@ def main() -> None:
                 figures["predicted"] = measured["predicted"]
                 data = parts(CASES[name].data(), seed, True)
                 figures |= decided(folder / "firmware", data.test, read(folder / "slim.onnx"))
+            if asked.write:
+                keep(name, asked.recipe, seed, figures)
             found.setdefault(name, []).append(figures)
             print(name, seed, json.dumps({key: round(value, 3) for key, value in figures.items()}), flush=True)
     for line in table(found):
         print(line)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    (asked.out / f"{asked.recipe}.json").write_text(json.dumps(found, indent=1))
+    if asked.write and not asked.cases:
+        PAGE.write_text("\n".join(page(kept())) + "\n")
 
 
 if __name__ == "__main__":
