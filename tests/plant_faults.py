@@ -2,14 +2,18 @@
 
     python -m tests.plant_faults [--count 100] [--seed 1] [--jobs 2] [--areas AREA ...] [--out FILE] [--quick | --whole]
     python -m tests.plant_faults --list      the faults of that seed, without running anything
+    python -m tests.plant_faults --record FOLDER              runs the fast suite once under coverage.py
+    python -m tests.plant_faults --lines FOLDER [--count ...] asks only the tests that execute the changed line
 
 A fault is one change of one line: a comparison one off or turned round, plus for minus, a number one more, `and` for
 `or`, either side of one of these without effect, a `not` left out, min for max, a guard that never fires. The
 unmodified project runs first, with the tests of all areas asked for: where they fail, no fault is planted. The areas
 get the same number of faults each; the seed chooses the lines. For each fault the quick tests of its area run first,
 then, without --quick, the area's other tests, and with --whole the whole fast suite; a run with more tests tries the
-survivors of an earlier one once more. Numbers assigned to names in capitals are left alone: they say how long the
-planner tries, not whether its plans are right.
+survivors of an earlier one once more. With --lines a fault in Python meets every fast test that executes its line, the
+quickest first, as the recording of planted_lines.py says, and a fault whose line no recorded test executes the tests
+of its area; --jobs faults are tried at the same time then. Numbers assigned to names in capitals are left alone: they
+say how long the planner tries, not whether its plans are right.
 Appends a line of JSON per fault to --out and continues after the last line of an earlier run.
 planted_equivalents.json lists, with the reason, changes that change nothing that anyone could see; these are not
 planted. A survivor is either one of these that is not listed yet, or a hole in the suite.
@@ -29,8 +33,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
+
+from tests.planted_lines import Lines, record
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENTS = Path(__file__).with_suffix("").with_name("planted_equivalents.json")
@@ -374,17 +382,19 @@ class Copy:
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, self.root / name)
         (folder / "shared").symlink_to(ROOT.parent / "shared")
-        self._kept = folder / "kept"
+        packages = os.pathsep.join(str(self.root / name) for name in ("generator", "host_tools"))
+        kept = str(folder / "kept")
+        self.environment = {**os.environ, "PYTHONPATH": packages, "HYPOTHESIS_STORAGE_DIRECTORY": kept}
 
     def passes(self, tests: list[str], jobs: int) -> tuple[bool, str]:
         """Whether the tests pass, and the line that says why not."""
         workers = ["-n", str(jobs)] if jobs > 1 else []
-        command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *workers, *tests]
-        packages = os.pathsep.join(str(self.root / name) for name in ("generator", "host_tools"))
-        environment = {**os.environ, "PYTHONPATH": packages, "HYPOTHESIS_STORAGE_DIRECTORY": str(self._kept)}
+        listed = self.root.parent / "tests.txt"
+        listed.write_text("".join(f"{name}\n" for name in tests))
+        command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *workers, f"@{listed}"]
         try:
             done = subprocess.run(
-                command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS
+                command, cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=LIMIT_SECONDS
             )
         except subprocess.TimeoutExpired:
             return False, f"took over {LIMIT_SECONDS} s"
@@ -435,6 +445,41 @@ def run(faults: list[Fault], jobs: int, out: Path, depth: int) -> list[dict[str,
     return [known[str(fault)] for fault in faults]
 
 
+def run_by_lines(faults: list[Fault], jobs: int, out: Path, lines: Lines) -> list[dict[str, object]]:
+    """Tries the faults, `jobs` at a time: first with the tests of a minute that execute the line, then with all others.
+
+    What `out` has is not tried a second time.
+    """
+    done = [json.loads(line) for line in out.read_text().splitlines()] if out.is_file() else []
+    known: dict[str, dict[str, object]] = {str(row["fault"]): row for row in done}
+    with tempfile.TemporaryDirectory() as folder, out.open("a") as log, ThreadPoolExecutor(jobs) as threads:
+        copies: SimpleQueue[Copy] = SimpleQueue()
+        for number in range(jobs):
+            copies.put(Copy(Path(folder) / str(number)))
+
+        def tried(fault: Fault) -> None:
+            copy = copies.get()
+            path = copy.root / fault.path
+            text = path.read_text()
+            path.write_text(fault.apply(text))
+            passed, why = True, ""
+            tests = lines.tests_of(fault.path, fault.line)
+            first = lines.within(tests, 60)
+            rounds = (first, tests[len(first) :]) if tests else _rounds(copy.root, fault.area)[:2]
+            for each in rounds:
+                if passed and each:
+                    passed, why = copy.passes(each, 1)
+            path.write_text(text)
+            copies.put(copy)
+            row = {"fault": str(fault), **asdict(fault), "noticed": not passed, "by": why, "depth": 4 if tests else 2}
+            known[str(fault)] = row
+            print(json.dumps(row), file=log, flush=True)
+            print(f"{'noticed ' if not passed else 'SURVIVED'} {fault}  {why}", flush=True)
+
+        list(threads.map(tried, [fault for fault in faults if str(fault) not in known]))
+    return [known[str(fault)] for fault in faults]
+
+
 def _depth(row: Mapping[str, object]) -> int:
     return int(str(row.get("depth", 2)))
 
@@ -467,20 +512,30 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only the quick tests of each area")
     parser.add_argument("--whole", action="store_true", help="give survivors to the whole fast suite")
     parser.add_argument("--list", action="store_true", help="print the faults and run nothing")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="record which tests execute which lines")
+    parser.add_argument("--lines", type=Path, metavar="FOLDER", help="only tests that execute the line, by a recording")
     asked = parser.parse_args()
+    if asked.record:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Copy(Path(folder))
+            print(record(copy.root, asked.record.resolve(), asked.jobs, copy.environment))
+        return
     faults = chosen(asked.count, asked.seed, asked.areas)
     if asked.list:
         print("\n".join(str(fault) for fault in faults))
         return
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        rows = run(faults, asked.jobs, asked.out, 3 if asked.whole else 1 if asked.quick else 2)
+        if asked.lines:
+            rows = run_by_lines(faults, asked.jobs, asked.out, Lines(asked.lines))
+        else:
+            rows = run(faults, asked.jobs, asked.out, 3 if asked.whole else 1 if asked.quick else 2)
     except Broken as error:
         sys.exit(f"plant_faults: {error}")
     print("\n".join(summary(rows)))
 
 
-_DEPTHS = {1: "its quick tests", 2: "all its tests", 3: "the whole suite"}
+_DEPTHS = {1: "its quick tests", 2: "all its tests", 3: "the whole suite", 4: "all tests that execute the line"}
 
 
 def summary(rows: Sequence[Mapping[str, object]]) -> list[str]:

@@ -1,0 +1,123 @@
+"""Which tests of the fast suite execute a line of Python: recorded by coverage.py, then asked for each planted fault.
+
+The recording runs the whole fast suite in a copy of the project, in this process's environment, which needs coverage.py
+(`.venv/bin/python -m pip install coverage`). Each test is a context of its own, also in the processes that it starts;
+a process without rights to write files records nothing, so a line that only such processes execute has no tests here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_SETTINGS = """[run]
+branch = False
+source =
+    {root}/generator/shoehorn_mcu
+    {root}/host_tools/shoehorn_mcu_host
+parallel = True
+data_file = {data}
+context = ${{PYTEST_CURRENT_TEST-}}
+patch = subprocess
+disable_warnings = no-data-collected,module-not-imported,couldnt-parse
+"""
+_SECONDS = {"call", "setup", "teardown"}
+
+
+class Recorder:
+    """A plugin of pytest: names the running test to coverage.py, and writes how long each test took."""
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        import coverage
+
+        if (running := coverage.Coverage.current()) is not None:
+            running.switch_context(item.nodeid)
+        yield
+        if running is not None:
+            running.switch_context("")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if os.environ.get("PYTEST_XDIST_WORKER") is None and report.when in _SECONDS:
+            with Path(os.environ["SHOEHORN_TIMES"]).open("a") as file:
+                print(json.dumps([report.nodeid, report.duration]), file=file)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where this module is a plugin (`-p planted_lines`)."""
+    config.pluginmanager.register(Recorder())
+
+
+def record(root: Path, folder: Path, jobs: int, environment: dict[str, str]) -> str:
+    """Runs the fast suite of the project in `root` and writes lines.json to `folder`; returns pytest's last line.
+
+    lines.json has "tests", the ids with their seconds, and "lines": path, then line, then numbers of tests.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    settings, data, times = folder / "settings.ini", folder / "data", folder / "times.jsonl"
+    settings.write_text(_SETTINGS.format(root=root, data=data))
+    times.unlink(missing_ok=True)
+    for left in folder.glob("data*"):
+        left.unlink()
+    paths = os.pathsep.join([str(root / "tests"), environment.get("PYTHONPATH", "")])
+    whole = {**environment, "SHOEHORN_TIMES": str(times), "PYTHONPATH": paths}
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "planted_lines", "-n", str(jobs)]
+    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", *words, "--dist", "worksteal", "tests"]
+    done = subprocess.run(command, cwd=root, env=whole, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"plant_faults: the recorded suite fails: {(done.stdout + done.stderr)[-1000:]}")
+    combine = [sys.executable, "-m", "coverage", "combine", f"--rcfile={settings}", "--quiet"]
+    subprocess.run(combine, cwd=root, env=environment, check=True, capture_output=True)
+    (folder / "lines.json").write_text(json.dumps(_gathered(root, data, times)))
+    return done.stdout.splitlines()[-1]
+
+
+def _gathered(root: Path, data: Path, times: Path) -> dict[str, Any]:
+    import coverage
+
+    seconds: dict[str, float] = {}
+    for row in times.read_text().splitlines():
+        name, taken = json.loads(row)
+        seconds[name] = round(seconds.get(name, 0.0) + taken, 4)
+    number = {name: place for place, name in enumerate(seconds)}
+    held = coverage.CoverageData(basename=str(data))
+    held.read()
+    lines: dict[str, dict[str, list[int]]] = {}
+    for file in sorted(held.measured_files()):
+        rows = lines[Path(file).relative_to(root).as_posix()] = {}
+        for line, contexts in sorted(held.contexts_by_lineno(file).items()):
+            # A started process's context is what pytest calls the running test: its id, then its phase in brackets.
+            names = {context.rsplit(" (", 1)[0] for context in contexts}
+            rows[str(line)] = sorted(number[name] for name in names if name in number)
+    return {"tests": seconds, "lines": lines}
+
+
+class Lines:
+    """A recording, asked for the tests of a line."""
+
+    def __init__(self, folder: Path) -> None:
+        told = json.loads((folder / "lines.json").read_text())
+        self._seconds: dict[str, float] = told["tests"]
+        self._lines: dict[str, dict[str, list[int]]] = told["lines"]
+        self._names = list(self._seconds)
+
+    def tests_of(self, path: str, line: int) -> list[str]:
+        """The tests that execute the line, the quickest first; none for a line of a file that is no Python."""
+        found = [self._names[number] for number in self._lines.get(path, {}).get(str(line), [])]
+        return sorted(found, key=lambda name: self._seconds[name])
+
+    def within(self, tests: list[str], seconds: float) -> list[str]:
+        """The first of these tests, as many as take that long together, and at least one."""
+        taken = 0.0
+        for place, name in enumerate(tests):
+            taken += self._seconds[name]
+            if taken > seconds and place:
+                return tests[:place]
+        return tests
