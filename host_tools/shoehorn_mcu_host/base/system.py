@@ -123,6 +123,13 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def locked_now(path: Path) -> Iterator[bool]:
+    """Whether the lock of the file `path` was free; if so it is held. Raises OSError."""
+    with path.open("ab") as file:
+        yield _try_lock(file.fileno())
+
+
 def _try_lock(descriptor: int) -> bool:
     try:
         if sys.platform == "win32":

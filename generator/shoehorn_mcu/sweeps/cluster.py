@@ -1,0 +1,184 @@
+"""Dask: workers on this machine, or those of a scheduler; boards as resources; nothing left behind by a killed worker.
+
+Each worker process is the leader of a process group, and a watcher outside the group ends what is left of it once the
+worker is gone, however it went: compilers, PlatformIO, emulators.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import distributed
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from shoehorn_mcu.base.errors import printable
+from shoehorn_mcu.sweeps.fault import SweepError
+from shoehorn_mcu.sweeps.identity import Tools
+from shoehorn_mcu.sweeps.stages import Ports, Task, perform
+from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.files import read_text
+
+BOARDS_FILE = "SHOEHORN_WORKER"
+"""Names the environment variable with a worker's own TOML file: `[ports]` has the serial port of each of its boards."""
+_FILE_BYTES = 1 << 16
+_SECONDS = 20  # for a scheduler to answer
+
+_WATCH = """
+import os, signal, sys
+sys.stdin.buffer.read()
+try:
+    os.killpg(int(sys.argv[1]), signal.SIGKILL)
+except ProcessLookupError:
+    pass
+"""
+"""Waits until the worker that has the other end of the pipe is gone, and ends what is left of its group."""
+
+
+def resource_of(board: str) -> str:
+    """The resource that a worker with this real board announces: `--resources board:nucleo-f401re=1`."""
+    return f"board:{board}"
+
+
+@cache
+def ports_here() -> Ports:
+    """The boards of this worker, from the file that its environment names; SweepError where it cannot be read."""
+    name = os.environ.get(BOARDS_FILE)
+    if not name:
+        return Ports({})
+    try:
+        ports = tomllib.loads(read_text(Path(name), _FILE_BYTES)).get("ports", {})
+    except (OSError, ValueError) as error:
+        raise SweepError(f"{BOARDS_FILE}={name}: {printable(str(error))}") from error
+    if not isinstance(ports, dict) or not all(isinstance(port, str) for port in ports.values()):
+        raise SweepError(
+            f'{BOARDS_FILE}={name}: [ports] has a text for each board, such as nucleo-f401re = "/dev/ttyACM0"'
+        )
+    return Ports(ports)
+
+
+@cache
+def _watched() -> subprocess.Popen[bytes] | None:
+    """Makes this process the leader of a group that ends with it; done once."""
+    if sys.platform == "win32":
+        return None
+    with contextlib.suppress(PermissionError):  # the leader of a session is one of a group already
+        os.setpgid(0, 0)
+    group = os.getpgid(0)
+    if group != os.getpid():
+        return None
+    command = [sys.executable, "-I", "-c", _WATCH, str(group)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(), start_new_session=True)
+
+
+class Guard(WorkerPlugin):  # type: ignore[misc]
+    """Refuses a worker with other tools than the client's, and watches over the others."""
+
+    name = "shoehorn"
+
+    def __init__(self, tools: Tools, folder: str, mark: str) -> None:
+        self._tools, self._folder, self._mark = tools, folder, mark
+
+    def setup(self, worker: Any) -> None:
+        """Raises SweepError, which ends the worker, where its tools or its view of the folder are others."""
+        del worker
+        if fault := fault_here(self._tools, self._folder, self._mark):
+            raise SweepError(fault)
+        _watched()
+
+
+def fault_here(tools: Tools, folder: str, mark: str) -> str:
+    """Why this process cannot work for a client with these tools; empty where it can."""
+    here = Tools.here()
+    if here != tools:
+        return f"it has {here}, and this sweep {tools}; install the same version of both on every machine"
+    try:
+        seen = (Path(folder) / "mark").read_text()
+    except OSError:
+        seen = ""
+    if seen != mark:
+        return f"it does not see {folder}; the folder of a sweep is shared by all machines, under the same path"
+    return ""
+
+
+def on_worker(task: Task) -> list[str]:
+    """What a worker runs for a task."""
+    name = str(distributed.get_worker().name)
+    return perform(task, ports_here(), name)
+
+
+@dataclass(frozen=True)
+class Security:
+    """The files of TLS, as Dask takes them: PEM."""
+
+    ca: str
+    cert: str
+    key: str
+
+
+def _security(files: Security | None) -> Any:
+    if files is None:
+        return None
+    for name in (files.ca, files.cert, files.key):
+        if not Path(name).is_file():
+            raise SweepError(f"--tls: {name}: no such file")
+    return distributed.Security(
+        tls_ca_file=files.ca, tls_client_cert=files.cert, tls_client_key=files.key, require_encryption=True
+    )
+
+
+@contextlib.contextmanager
+def connected(scheduler: str | None, workers: int, scratch: Path, files: Security | None = None) -> Iterator[Any]:
+    """A Dask client: of the scheduler, or of so many worker processes here. SweepError where no scheduler answers."""
+    _quiet()
+    if scheduler is not None:
+        try:
+            client = distributed.Client(scheduler, timeout=_SECONDS, security=_security(files), set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            cure = "start one by `dask scheduler`, or leave --scheduler out to use this machine"
+            raise SweepError(f"--scheduler {printable(scheduler)}: no scheduler answers there; {cure}") from error
+        with client:
+            yield client
+        return
+    scratch.mkdir(parents=True, exist_ok=True)
+    with (
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            local_directory=str(scratch),
+            memory_limit=0,
+            silence_logs=50,
+        ) as local,
+        distributed.Client(local, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def _quiet() -> None:
+    """Dask's own words go to nobody; what concerns the user is in rows and errors. A worker may die often."""
+    import dask
+
+    dask.config.set({"distributed.scheduler.allowed-failures": 3, "distributed.logging.distributed": "critical"})
+
+
+def guarded(client: Any, folder: Path, mark: str) -> None:
+    """Looks at all workers that are there, and has those that come looked at; SweepError names the first unfit one."""
+    tools = Tools.here()
+    try:
+        said: Mapping[str, str] = client.run(fault_here, tools, str(folder), mark, on_error="return")
+    except Exception as error:
+        raise SweepError(f"the workers do not answer: {printable(str(error))}") from error
+    for worker, fault in said.items():
+        if fault:
+            raise SweepError(f"worker {worker}: {printable(str(fault))}")
+    client.register_plugin(Guard(tools, str(folder), mark))

@@ -1,0 +1,144 @@
+"""What decides a row, as hashes: the model's bytes, the board's manifest, the options, and the tools."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import shoehorn_mcu
+import shoehorn_mcu_host
+from shoehorn_mcu.base import paths
+from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.firmware.limits import limits
+from shoehorn_mcu.firmware.options import resolved
+from shoehorn_mcu.firmware.settings import Fit
+from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu.sweeps.axes import Combination
+from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.emulators import EMULATORS
+
+_SUFFIXES = {".py", ".c", ".h", ".inc", ".json", ".in", ".ld", ".S", ".js", ".css", ".html"}
+_SECONDS = 20  # for an emulator to say its version
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The versions that decide what a row says; workers must have the client's."""
+
+    shoehorn: str  # the version
+    sources: str  # a hash of all files of the packages and of what they copy into folders
+    compiler: str
+
+    @staticmethod
+    @cache
+    def here() -> Tools:
+        """Of this process."""
+        compiler = f"ziglang {metadata.version('ziglang')}"
+        return Tools(__version__, _digest(_sources()), compiler)
+
+    def __str__(self) -> str:
+        return f"Shoehorn {self.shoehorn} ({self.sources[:8]}) with {self.compiler}"
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    roots = {
+        "generator": Path(shoehorn_mcu.__file__).parent,
+        "host": Path(shoehorn_mcu_host.__file__).parent,
+        "runtime_c": paths.RUNTIME_C,
+        "firmware_templates": paths.FIRMWARE_TEMPLATES,
+        "boards": paths.BOARDS,
+    }
+    for name, root in roots.items():
+        for path in sorted(root.rglob("*")):
+            inside = path.relative_to(root)
+            if path.suffix in _SUFFIXES and "_data" not in inside.parts and path.is_file():
+                yield f"{name}/{inside.as_posix()}", path.read_bytes()
+
+
+def _digest(files: Iterator[tuple[str, bytes]]) -> str:
+    total = hashlib.sha256()
+    for name, data in files:
+        total.update(f"{name}\0{len(data)}\0".encode() + data)
+    return total.hexdigest()
+
+
+@cache
+def _hash_of(path: str, _size: int, _changed: int) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of(path: str) -> str:
+    """The hash of a file, read once as long as it does not change; raises OSError."""
+    status = Path(path).stat()
+    return _hash_of(path, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def emulator_of(program: str) -> str:
+    """The emulator and its version; where it cannot be asked, its name alone."""
+    row = EMULATORS[program]
+    if row.needs:
+        try:
+            return f"{program} {metadata.version(row.needs)}"
+        except metadata.PackageNotFoundError:
+            return program
+    if not row.is_qemu:
+        return program
+    command = [program, "--version"]
+    try:
+        done = subprocess.run(
+            command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return program
+    found = re.search(r"version (\d[\w.]*)", done.stdout)
+    return f"{program} {found[1]}" if found else program
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a combination's plan and its whole row depend on."""
+
+    plan: str  # equal where the planner is asked the same thing
+    inputs: str  # of the row
+
+
+def identity(combination: Combination, board: Board, until: str, vectors: int, runs: int) -> Identity:
+    """The hashes of a combination.
+
+    Two budgets ask the same of the planner where the board has no more than either. Raises OSError where the model
+    cannot be read, ShoehornError where the options contradict the board.
+    """
+    _, options = resolved(combination.plan_options)
+    may = limits(board, options)
+    sram: object = options.sram_bytes
+    if isinstance(sram, int):
+        sram = may.capacity_bytes
+    elif isinstance(sram, Fit):
+        sram = sram.value
+    others = {name: text for name, text in combination.options.items() if name != "sram"}
+    asked: Mapping[str, Any] = {
+        "model": sha256_of(combination.model),
+        "name": Path(combination.model).name,
+        "board": sha256_of(str(board.path)),
+        "options": others,
+        "sram": sram,
+        "tools": str(Tools.here()) + Tools.here().sources,
+    }
+    plan = _hash(asked)
+    emulator = emulator_of(board.spec.emulator.program) if board.spec.emulator else ""
+    proof = {"until": until, "vectors": vectors, "runs": runs, "emulator": emulator}
+    return Identity(plan, _hash({"plan": plan, "asked": combination.words, **proof}))
+
+
+def _hash(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

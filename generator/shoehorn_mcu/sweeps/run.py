@@ -1,0 +1,301 @@
+"""`sweep`: from axes to rows. Which combinations are open, which of them are one task, and their way through Dask."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from shoehorn_mcu.base.errors import ShoehornError, printable
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu.sweeps.axes import Combination, Stage, Sweep
+from shoehorn_mcu.sweeps.fault import SweepError
+from shoehorn_mcu.sweeps.identity import Identity, Tools, identity
+from shoehorn_mcu.sweeps.rows import Row, Rows, asked
+from shoehorn_mcu.sweeps.stages import FAILED, FINAL, OPEN, Task, perform
+from shoehorn_mcu.sweeps.store import Store
+from shoehorn_mcu_host.base import system
+
+SWEEP_VERSION = 1  # of the folder
+_VERSION_FILE = "sweep.json"
+
+
+@dataclass
+class Progress:
+    """What a person wants to know while a sweep runs."""
+
+    total: int  # combinations
+    done: int = 0  # rows of this run and of earlier ones
+    kept: int = 0  # of those, from earlier runs
+    by_status: Counter[str] = field(default_factory=Counter)
+    running: int = 0  # tasks
+    damaged: int = 0  # rows that could not be read, and are made anew
+    skipped: int = 0  # combinations of boards that do not answer; their rows stay open
+
+
+Say = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be done: tasks, and the combinations whose rows are final already."""
+
+    tasks: tuple[Task, ...]
+    kept: tuple[Combination, ...]
+    damaged: int
+
+
+def work(axes: Sweep, folder: Path) -> Work:
+    """The combinations without a final row of today's model, board, options and tools, by what asks the same."""
+    rows = Rows(folder)
+    boards: dict[str, Board] = {board: targets.board(board) for board in axes.boards}
+    groups: dict[str, list[Combination]] = {}
+    kept: list[Combination] = []
+    damaged = 0
+    for combination in axes.combinations():
+        found = _identity(combination, boards[combination.board], axes)
+        try:
+            row = rows.read(combination)
+        except ValueError:
+            row, damaged = None, damaged + 1
+        if row is not None and found is not None and row["inputs"] == found.inputs and row["status"] in FINAL:
+            kept.append(combination)
+        else:
+            alone = f"alone {len(groups)}"  # what cannot be identified becomes a row that says why
+            groups.setdefault(found.plan if found else alone, []).append(combination)
+    tasks = tuple(Task(str(folder), tuple(group), axes.until, axes.vectors, axes.runs) for group in groups.values())
+    return Work(tasks, tuple(kept), damaged)
+
+
+def _identity(combination: Combination, board: Board, axes: Sweep) -> Identity | None:
+    try:
+        return identity(combination, board, axes.until.word, axes.vectors, axes.runs)
+    except (OSError, ShoehornError):
+        return None
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[str]:
+    """The folder of a sweep, held alone by this client; gives a mark by which workers recognise it.
+
+    Raises SweepError where another sweep runs there, where another version made it, and where it cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        present = [path.name for path in folder.iterdir()]
+        if present and _VERSION_FILE not in present:
+            raise SweepError(f"{folder}: is not empty and is no sweep's folder; name another --out")
+        _check_version(folder)
+        with system.locked_now(folder / "lock") as free:
+            if not free:
+                raise SweepError(f"{folder}: another sweep runs there; wait for it, or name another --out")
+            mark = secrets.token_hex(16)
+            (folder / _VERSION_FILE).write_text(f'{{"sweep": {SWEEP_VERSION}}}\n')
+            (folder / "mark").write_text(mark)
+            Store(folder).tidy()
+            Rows(folder).forget_parts()
+            yield mark
+    except OSError as error:
+        raise SweepError(f"{folder}: cannot be written: {error.strerror or error}; nothing is lost") from error
+
+
+def _check_version(folder: Path) -> None:
+    path = folder / _VERSION_FILE
+    if path.is_file() and path.read_text() != f'{{"sweep": {SWEEP_VERSION}}}\n':
+        raise SweepError(f"{folder}: another version of Shoehorn made this sweep's folder; name another --out")
+
+
+def sweep(
+    axes: Sweep,
+    folder: Path,
+    *,
+    client: Any = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    security: Any = None,
+    say: Say = lambda _: None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Iterator[Row]:
+    """Computes the rows that `folder` lacks and yields every row of the sweep: those that are there, then each new one.
+
+    Tasks run on the Dask `client`, on a client of the `scheduler`'s address, or on `workers` processes here (default:
+    one per core). Each task writes its rows itself, so a sweep that ends early, however it ends, goes on with the next
+    call. When `stopping` says so, running tasks end and no others begin. Raises SweepError where the folder or the
+    scheduler cannot be used; what is wrong with a combination is in its row.
+    """
+    from shoehorn_mcu.sweeps import cluster
+
+    with opened(folder) as mark:
+        todo = work(axes, folder)
+        rows = Rows(folder)
+        progress = Progress(sum(1 for _ in axes.combinations()), len(todo.kept), len(todo.kept), damaged=todo.damaged)
+        for combination in todo.kept:
+            if (row := rows.read(combination)) is not None:
+                progress.by_status[row["status"]] += 1
+                yield row
+        say(progress)
+        if not todo.tasks:
+            return
+        given = contextlib.nullcontext(client) if client is not None else None
+        count = max(1, min(workers or os.cpu_count() or 1, len(todo.tasks)))
+        with given or cluster.connected(scheduler, count, folder / "cache" / "dask", security) as chosen:
+            cluster.guarded(chosen, folder, mark)
+            for task, fault in _Way(chosen, progress, say, stopping).through(todo.tasks, rows):
+                for combination in task.combinations:
+                    row = _row_of(rows, combination, fault)
+                    progress.done += 1
+                    progress.by_status[row["status"]] += 1
+                    yield row
+                say(progress)
+
+
+def _row_of(rows: Rows, combination: Combination, fault: str) -> Row:
+    """The row that the task wrote; where its worker died of it, one that says so."""
+    row = None
+    if not fault:
+        with contextlib.suppress(ValueError):
+            row = rows.read(combination)
+    if row is None:
+        tools = Tools.here()
+        row = {**asked(combination), "status": FAILED, "kind": "worker", "message": fault or "its row cannot be read"}
+        row |= {"finished": datetime.now(UTC).isoformat(timespec="seconds"), "shoehorn": tools.shoehorn}
+        rows.write(combination, row)
+        row = rows.read(combination) or row
+    return row
+
+
+class _Queues:
+    """The tasks that wait, by the real board that they need, "" for none, and how many of each may be with Dask.
+
+    Few are: what Dask does not have yet can be given up without asking it. A board that does not answer is given up.
+    """
+
+    def __init__(self, tasks: Sequence[Task], boards: Collection[str], threads: int) -> None:
+        self._waiting: dict[str, deque[Task]] = {}
+        self._given: Counter[str] = Counter()
+        self._most = 2 * max(1, threads)
+        for task in tasks:
+            board = Path(task.first.board).stem
+            real = board if task.until > Stage.BUILD and board in boards else ""
+            self._waiting.setdefault(real, deque()).append(task)
+
+    def next(self) -> Iterator[tuple[str, Task]]:
+        """The tasks that may be given to Dask now, each with its board."""
+        for board, tasks in self._waiting.items():
+            while tasks and self._given[board] < (self._most if not board else 2):
+                self._given[board] += 1
+                yield board, tasks.popleft()
+
+    def ended(self, board: str) -> None:
+        self._given[board] -= 1
+
+    def give_up(self, board: str | None = None) -> list[Task]:
+        """Forgets what waits for a board, or everything; returns it."""
+        chosen = [board] if board is not None else list(self._waiting)
+        return [task for each in chosen for task in self._drained(each)]
+
+    def _drained(self, board: str) -> list[Task]:
+        tasks = list(self._waiting[board])
+        self._waiting[board].clear()
+        return tasks
+
+
+@dataclass
+class _Way:
+    """The way of the tasks through Dask."""
+
+    client: Any
+    progress: Progress
+    say: Say
+    stopping: Callable[[], bool]
+
+    def through(self, tasks: Sequence[Task], rows: Rows) -> Iterator[tuple[Task, str]]:
+        """The tasks as they end, each with what killed its workers, or an empty text."""
+        import distributed
+
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        queues = _Queues(tasks, _announced(workers), sum(worker["nthreads"] for worker in workers))
+        ended = distributed.as_completed(loop=self.client.loop)
+        flying: dict[Any, tuple[str, Task]] = {}
+        self._fill(queues, flying, ended)
+        while flying:
+            future = next(ended)
+            board, task = flying.pop(future)
+            queues.ended(board)
+            fault = _fault_of(future)
+            future.release()
+            yield task, fault
+            if board and _is_silent(rows, task):
+                self.progress.skipped += sum(len(each.combinations) for each in queues.give_up(board))
+            if self.stopping():
+                queues.give_up()
+                for waiting in self._waiting(flying):
+                    waiting.cancel(force=True)
+                    flying.pop(waiting)
+            self._fill(queues, flying, ended)
+            self.progress.running = len(flying)
+            self.say(self.progress)
+
+    def _fill(self, queues: _Queues, flying: dict[Any, tuple[str, Task]], ended: Any) -> None:
+        from shoehorn_mcu.sweeps import cluster
+
+        for board, task in queues.next():
+            needs = {cluster.resource_of(board): 1} if board else None
+            key = f"sweep-{secrets.token_hex(8)}"
+            future = self.client.submit(cluster.on_worker, task, key=key, pure=False, resources=needs)
+            flying[future] = board, task
+            ended.add(future)
+
+    def _waiting(self, flying: Mapping[Any, tuple[str, Task]]) -> list[Any]:
+        """The futures that no worker is at."""
+        stacks = self.client.call_stack(futures=list(flying)) if flying else {}
+        running = {key for frames in stacks.values() for key in frames}
+        return [future for future in flying if future.key not in running and not future.done()]
+
+
+def _is_silent(rows: Rows, task: Task) -> bool:
+    """Whether a real board did not answer in a task."""
+    with contextlib.suppress(ValueError):
+        row = rows.read(task.first)
+        return row is not None and row["status"] == FAILED and row["kind"] in ("host", "link")
+    return False
+
+
+def _announced(workers: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The boards that workers announce as resources."""
+    names = (name for worker in workers for name in worker.get("resources", {}))
+    return {name.removeprefix("board:") for name in names if name.startswith("board:")}
+
+
+def _fault_of(future: Any) -> str:
+    """What is to be said of a task that has no result; empty where it has one."""
+    if future.status == "finished":
+        return ""
+    error = future.exception()
+    if type(error).__name__ == "KilledWorker":
+        return "its worker died of it several times; perhaps the machine has too little memory for it"
+    return printable(f"{type(error).__name__}: {error}")[:500]
+
+
+def locally(axes: Sweep, folder: Path) -> Iterator[Row]:
+    """The same in this process, without Dask: for few combinations, and for tests."""
+    with opened(folder):
+        rows = Rows(folder)
+        todo = work(axes, folder)
+        for combination in todo.kept:
+            if (row := rows.read(combination)) is not None:
+                yield row
+        for task in todo.tasks:
+            perform(task)
+            for combination in task.combinations:
+                yield _row_of(rows, combination, "")
+
+
+__all__ = ["FINAL", "OPEN", "Progress", "Work", "locally", "opened", "sweep", "work"]
