@@ -26,6 +26,7 @@ COMMANDS = {
     "validate": "shoehorn_mcu.cli.validate",
     "bench": "shoehorn_mcu.cli.bench",
     "tune": "shoehorn_mcu.cli.tune",
+    "sweep": "shoehorn_mcu.cli.sweep",
     "flash": "shoehorn_mcu.cli.device",
     "emulate": "shoehorn_mcu.cli.device",
     "monitor": "shoehorn_mcu.cli.monitor",
