@@ -19,7 +19,9 @@ from tests.imports import Module, modules, ours, parsed
 FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     "shoehorn_mcu": (
         {"", "__main__"},  # `__init__` imports `api` on its first use
-        {"api", "cli"},
+        {"cli"},
+        {"sweeps"},
+        {"api"},
         {"learn"},
         {"slim"},
         {"firmware"},
@@ -33,7 +35,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu.cli": (
         {"group"},
-        {"bench", "project", "library", "slim", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
+        {"bench", "project", "library", "slim", "sweep", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
         {"energy"},
         {"buffers", "device", "graph", "outside", "plan", "quantize"},
         {"options", "page"},
@@ -84,6 +86,15 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"goal", "moved", "regions", "sites", "users"},
         {"fault", ""},
     ),
+    "shoehorn_mcu.sweeps": (
+        {"face"},
+        {"run", "page"},
+        {"cluster"},
+        {"stages"},
+        {"identity", "rows", "store"},
+        {"axes"},
+        {"fault", ""},
+    ),
     "shoehorn_mcu_host": (
         {"doctor"},
         {"energy", "validate"},
@@ -118,12 +129,16 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "elftools": ("shoehorn_mcu_host.firmware",),
     "ppk2lab": ("shoehorn_mcu_host.energy.ppk2",),
     "joulescope": ("shoehorn_mcu_host.energy.joulescope",),
+    "dask": ("shoehorn_mcu.sweeps.cluster",),
+    "distributed": ("shoehorn_mcu.sweeps", "shoehorn_mcu.cli.sweep"),
+    "pyarrow": ("shoehorn_mcu.sweeps.rows", "shoehorn_mcu.cli.sweep"),
     "PIL": ("shoehorn_mcu_host.validate.decoders",),
     "rich": ("shoehorn_mcu.cli",),
     "click": ("shoehorn_mcu.cli",),
     "pydantic": (
         "shoehorn_mcu.machine",
         "shoehorn_mcu.slim.recipe",
+        "shoehorn_mcu.sweeps.axes",
         "shoehorn_mcu_host.base.manifest",
         "shoehorn_mcu_host.base.proof",
         "shoehorn_mcu_host.energy.schedule",
@@ -134,7 +149,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
 
 MAY_PRINT = ("shoehorn_mcu.cli", "shoehorn_mcu.models", "shoehorn_mcu.__main__")
 SHARED = "shoehorn_mcu_host.base"  # what rooms of the generator import of the host tools; the faces import all of them
-FACES = ("api", "cli")
+FACES = ("api", "cli", "sweeps")
 LOOSE = 3  # modules right below `shoehorn_mcu`
 
 

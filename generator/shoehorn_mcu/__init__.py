@@ -1,8 +1,8 @@
 """Shoehorn: turns a model and a board into a folder of static C.
 
 The functions for programs are `plan`, `generate`, `generate_together`, `validate`, `bench`, `optimize`, `quantize` and
-`import_torch`; `api.py` documents them. They are imported when they are first used, so that `import shoehorn_mcu` is
-quick.
+`import_torch`, which `api.py` documents, and `sweep` of `sweeps/face.py`. They are imported when they are first used,
+so that `import shoehorn_mcu` is quick.
 """
 
 from shoehorn_mcu.base.version import __version__
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         validate,
     )
     from shoehorn_mcu.base.errors import ShoehornError
+    from shoehorn_mcu.sweeps.face import sweep
 
 __all__ = [
     "Generated",
@@ -50,6 +51,7 @@ __all__ = [
     "optimize",
     "plan",
     "quantize",
+    "sweep",
     "validate",
 ]
 
@@ -57,6 +59,10 @@ __all__ = [
 def __getattr__(name: str) -> "Any":
     if name not in __all__:
         raise AttributeError(f"module 'shoehorn_mcu' has no attribute '{name}'")
+    if name == "sweep":
+        from shoehorn_mcu.sweeps.face import sweep
+
+        return sweep
     from shoehorn_mcu import api
 
     return getattr(api, name)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -31,9 +31,6 @@ from shoehorn_mcu.cli.page import write_html
 from shoehorn_mcu.firmware.options import TABLE
 from shoehorn_mcu.sweeps.axes import OPTIONS, STAGES, Stage, Sweep, checked, of_file
 from shoehorn_mcu.sweeps.fault import SweepError
-
-if TYPE_CHECKING:
-    from shoehorn_mcu.sweeps import run
 
 _SHOWN = 40  # rows of the table without -v
 _BAD = ("failed", "mismatch", "open")
@@ -188,15 +185,15 @@ def _sweep(
 
         security = Security(*tls)
     found: list[dict[str, Any]] = []
-    last: list[run.Progress] = []
+    last: list[Any] = []
     with _stoppable() as stopped, _bar() as draw:
 
-        def say(now: run.Progress) -> None:
+        def say(now: Any) -> None:
             last[:] = [now]
             draw(now, stopped())
 
-        given = {"workers": workers, "scheduler": scheduler, "security": security}
-        for row in run.sweep(axes, folder, **given, say=say, stopping=stopped):
+        where = run.Where(scheduler=scheduler, security=security, workers=workers)
+        for row in run.sweep(axes, folder, where, say=say, stopping=stopped):
             found.append(row)
     missing = (last[0].total if last else 0) - len(found)
     place = folder / "sweep.html"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -172,7 +173,7 @@ def of_file(path: Path) -> Sweep:
     models = [name for pattern in found.models for name in _matched(pattern, path.parent)]
     try:
         return checked(models, found.boards, found.options, found.until, found.vectors, found.runs, found.exclude)
-    except SweepError as error:
+    except ShoehornError as error:
         raise SweepError(f"{path}: {error}") from error
 
 
@@ -213,9 +214,9 @@ def checked(
     for axis, values in (("models", models), ("boards", boards), *options.items()):
         if not values:
             raise SweepError(f"{axis}: the axis has no value")
-        twice = next((value for value in values if list(values).count(value) > 1), None)
-        if twice is not None:
-            raise SweepError(f"{axis}: '{printable(twice)}' is given twice")
+        for value, count in Counter(values).items():
+            if count > 1:
+                raise SweepError(f"{axis}: '{printable(value)}' is given twice")
     for name in dict.fromkeys((*options, *(name for each in excluded for name in each.options))):
         if name not in OPTIONS:
             cure = did_you_mean(name, OPTIONS, f"there are {', '.join(OPTIONS)}")

@@ -13,7 +13,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import shoehorn_mcu
 import shoehorn_mcu_host
 from shoehorn_mcu.base import paths
 from shoehorn_mcu.base.version import __version__
@@ -50,7 +49,7 @@ class Tools:
 
 def _sources() -> Iterator[tuple[str, bytes]]:
     roots = {
-        "generator": Path(shoehorn_mcu.__file__).parent,
+        "generator": paths.MODELS.parent,
         "host": Path(shoehorn_mcu_host.__file__).parent,
         "runtime_c": paths.RUNTIME_C,
         "firmware_templates": paths.FIRMWARE_TEMPLATES,

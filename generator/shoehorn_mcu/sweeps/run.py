@@ -7,6 +7,7 @@ import os
 import secrets
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 from shoehorn_mcu.base.errors import ShoehornError, printable
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu.sweeps import cluster
 from shoehorn_mcu.sweeps.axes import Combination, Stage, Sweep
 from shoehorn_mcu.sweeps.fault import SweepError
 from shoehorn_mcu.sweeps.identity import Identity, Tools, identity
 from shoehorn_mcu.sweeps.rows import Row, Rows, asked
-from shoehorn_mcu.sweeps.stages import FAILED, FINAL, OPEN, Task, perform
+from shoehorn_mcu.sweeps.stages import FAILED, FINAL, Task
 from shoehorn_mcu.sweeps.store import Store
 from shoehorn_mcu_host.base import system
 
@@ -112,26 +114,39 @@ def _check_version(folder: Path) -> None:
         raise SweepError(f"{folder}: another version of Shoehorn made this sweep's folder; name another --out")
 
 
+@dataclass(frozen=True)
+class Where:
+    """Who does the work: a Dask client, the workers of a scheduler's address, or so many processes here."""
+
+    client: Any = None
+    scheduler: str | None = None
+    security: cluster.Security | None = None  # of the scheduler
+    workers: int | None = None  # None: one for each core
+
+    def connected(self, tasks: int, scratch: Path) -> AbstractContextManager[Any]:
+        """The Dask client, ended behind the block if it was begun here."""
+        if self.client is not None:
+            return contextlib.nullcontext(self.client)
+        count = max(1, min(self.workers or os.cpu_count() or 1, tasks))
+        return cluster.connected(self.scheduler, count, scratch, self.security)
+
+
 def sweep(
     axes: Sweep,
     folder: Path,
+    where: Where = Where(),
     *,
-    client: Any = None,
-    scheduler: str | None = None,
-    workers: int | None = None,
-    security: Any = None,
     say: Say = lambda _: None,
     stopping: Callable[[], bool] = lambda: False,
+    perform: Callable[[Task], object] = cluster.on_worker,
 ) -> Iterator[Row]:
     """Computes the rows that `folder` lacks and yields every row of the sweep: those that are there, then each new one.
 
-    Tasks run on the Dask `client`, on a client of the `scheduler`'s address, or on `workers` processes here (default:
-    one per core). Each task writes its rows itself, so a sweep that ends early, however it ends, goes on with the next
-    call. When `stopping` says so, running tasks end and no others begin. Raises SweepError where the folder or the
-    scheduler cannot be used; what is wrong with a combination is in its row.
+    Each task writes its rows itself, so a sweep that ends early, however it ends, goes on with the next call. When
+    `stopping` says so, running tasks end and no others begin. `perform` is what a worker does for a task; it writes the
+    rows. Raises SweepError where the folder or the scheduler cannot be used; what is wrong with a combination is in its
+    row.
     """
-    from shoehorn_mcu.sweeps import cluster
-
     with opened(folder) as mark:
         todo = work(axes, folder)
         rows = Rows(folder)
@@ -143,11 +158,10 @@ def sweep(
         say(progress)
         if not todo.tasks:
             return
-        given = contextlib.nullcontext(client) if client is not None else None
-        count = max(1, min(workers or os.cpu_count() or 1, len(todo.tasks)))
-        with given or cluster.connected(scheduler, count, folder / "cache" / "dask", security) as chosen:
-            cluster.guarded(chosen, folder, mark)
-            for task, fault in _Way(chosen, progress, say, stopping).through(todo.tasks, rows):
+        with where.connected(len(todo.tasks), folder / "cache" / "dask") as client:
+            cluster.guarded(client, folder, mark)
+            way = _Way(client, progress, say, stopping, perform)
+            for task, fault in way.through(todo.tasks, rows):
                 for combination in task.combinations:
                     row = _row_of(rows, combination, fault)
                     progress.done += 1
@@ -215,6 +229,7 @@ class _Way:
     progress: Progress
     say: Say
     stopping: Callable[[], bool]
+    perform: Callable[[Task], object]
 
     def through(self, tasks: Sequence[Task], rows: Rows) -> Iterator[tuple[Task, str]]:
         """The tasks as they end, each with what killed its workers, or an empty text."""
@@ -244,12 +259,10 @@ class _Way:
             self.say(self.progress)
 
     def _fill(self, queues: _Queues, flying: dict[Any, tuple[str, Task]], ended: Any) -> None:
-        from shoehorn_mcu.sweeps import cluster
-
         for board, task in queues.next():
             needs = {cluster.resource_of(board): 1} if board else None
             key = f"sweep-{secrets.token_hex(8)}"
-            future = self.client.submit(cluster.on_worker, task, key=key, pure=False, resources=needs)
+            future = self.client.submit(self.perform, task, key=key, pure=False, resources=needs)
             flying[future] = board, task
             ended.add(future)
 
@@ -282,20 +295,3 @@ def _fault_of(future: Any) -> str:
     if type(error).__name__ == "KilledWorker":
         return "its worker died of it several times; perhaps the machine has too little memory for it"
     return printable(f"{type(error).__name__}: {error}")[:500]
-
-
-def locally(axes: Sweep, folder: Path) -> Iterator[Row]:
-    """The same in this process, without Dask: for few combinations, and for tests."""
-    with opened(folder):
-        rows = Rows(folder)
-        todo = work(axes, folder)
-        for combination in todo.kept:
-            if (row := rows.read(combination)) is not None:
-                yield row
-        for task in todo.tasks:
-            perform(task)
-            for combination in task.combinations:
-                yield _row_of(rows, combination, "")
-
-
-__all__ = ["FINAL", "OPEN", "Progress", "Work", "locally", "opened", "sweep", "work"]

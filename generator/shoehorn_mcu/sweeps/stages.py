@@ -25,6 +25,7 @@ from shoehorn_mcu.firmware.options import resolved
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.sweeps.axes import Combination, Stage
+from shoehorn_mcu.sweeps.fault import SweepError
 from shoehorn_mcu.sweeps.identity import Tools, emulator_of, identity, sha256_of
 from shoehorn_mcu.sweeps.rows import Row, Rows, asked
 from shoehorn_mcu.sweeps.store import Store
@@ -142,7 +143,7 @@ def _computed(task: Task, store: Store, ports: Ports) -> Row:
     try:
         key = identity(task.first, board, "", 0, 0).plan
     except OSError as error:
-        raise targets.BoardError(f"{task.first.model}: cannot be read: {error.strerror}") from error
+        raise SweepError(f"{task.first.model}: cannot be read: {error.strerror}") from error
     goes_on = task.until > Stage.FIRMWARE
     key += "" if task.until is not Stage.PLAN else "-plan"
     with store.alone(key):
@@ -221,7 +222,7 @@ def _figures(report: Mapping[str, Any]) -> Row:
         "predicted_instructions": plan["predicted_instructions"],
         "predicted_cycles": plan["predicted_cycles"],
         "predicted_flash_bytes": flash["constant_bytes"] + flash["code_bytes"],
-        "predicted_ram_bytes": ram["predicted_bytes"],
+        "predicted_ram_bytes": ram["predicted_bytes"] if ram else None,
     }
 
 

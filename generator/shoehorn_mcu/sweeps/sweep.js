@@ -40,7 +40,7 @@ function sorted(found) {
   const key = (row) => cell(row, state.sort);
   return [...found].sort((a, b) => {
     const [x, y] = [key(a), key(b)];
-    if (x === y) return 0;
+    if (x === y) return DONE.has(get(b, "status")) - DONE.has(get(a, "status")); // what runs comes first
     if (x === null || x === "") return 1; // rows without a figure come last, whichever way
     if (y === null || y === "") return -1;
     return sign * (typeof x === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true }));
@@ -77,6 +77,8 @@ function table(found) {
     for (const [name, , kind] of HEADS) {
       const value = cell(row, name);
       const td = element("td", kind ? { class: kind } : {}, kind ? value || "" : figure(value));
+      if (name === "options" && value) td.replaceChildren(...value.split(/ (?=--)/).flatMap((each) => [element("span", { class: "option" }, each), " "]));
+      if (name === "message" && value) td.replaceChildren(element("div", { title: value }, value));
       if (name === "arena_bytes" && value !== null && link(row)) td.replaceChildren(element("a", { href: link(row) }, figure(value)));
       line.append(td);
     }
@@ -95,12 +97,15 @@ const ends = (values) => {
 };
 const ticks = ([from, to]) => {
   const found = [];
-  for (let power = Math.floor(Math.log10(from)); power <= Math.log10(to); power++)
+  const step = 10 ** Math.floor(Math.log10((to - from) / 3));
+  const even = step * [1, 2, 5].findLast((times) => (to - from) / (step * times) >= 3 || times === 1);
+  if (to / from < 3) for (let value = Math.ceil(from / even) * even; value <= to; value += even) found.push(value);
+  else for (let power = Math.floor(Math.log10(from)); power <= Math.log10(to); power++)
     for (const digit of to / from > 300 ? [1] : to / from > 12 ? [1, 3] : [1, 1.5, 2, 3, 5, 7])
       if (digit * 10 ** power >= from && digit * 10 ** power <= to) found.push(digit * 10 ** power);
   return found;
 };
-const short = (value) => (value >= 1e6 ? `${+(value / 1e6).toPrecision(2)} M` : value >= 1e4 ? `${+(value / 1e3).toPrecision(2)} k` : `${+value.toPrecision(2)}`);
+const short = (value) => (value >= 1e6 ? `${+(value / 1e6).toPrecision(3)} M` : value >= 1e4 ? `${+(value / 1e3).toPrecision(3)} k` : `${+value.toPrecision(3)}`);
 
 function front(dots) {
   const found = [];
