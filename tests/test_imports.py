@@ -139,6 +139,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
         "shoehorn_mcu.machine",
         "shoehorn_mcu.slim.recipe",
         "shoehorn_mcu.sweeps.axes",
+        "shoehorn_mcu.sweeps.cluster",
         "shoehorn_mcu_host.base.manifest",
         "shoehorn_mcu_host.base.proof",
         "shoehorn_mcu_host.energy.schedule",

@@ -29,6 +29,7 @@ from shoehorn_mcu.sweeps.fault import SweepError  # noqa: E402
 from shoehorn_mcu.sweeps.page import page  # noqa: E402
 from shoehorn_mcu.sweeps.rows import SCHEMA, Rows, asked  # noqa: E402
 from shoehorn_mcu.sweeps.store import Store  # noqa: E402
+from shoehorn_mcu_host.base.errors import LinkError  # noqa: E402
 
 DIGITS = str(paths.MODELS / "digits.tflite")
 
@@ -345,31 +346,33 @@ def test_a_board_that_nobody_has_stays_open(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(stages.Project, "open", lambda _: None)
     alone = replace(board, id="far", spec=board.spec.model_copy(update={"emulator": None}))
 
-    found, seconds = stages._proved(task, alone, tmp_path, stages.Ports({}))
+    found, seconds = stages._proved(task, alone, tmp_path, {})
 
     assert (found["status"], found["kind"], found["ram_bytes"]) == ("open", "no-board", 1)
     assert found["message"] == "no worker has a far; start a worker that has one (docs/sweeps.md)"
     assert list(seconds) == ["build_seconds"]
 
 
-def test_a_real_board_is_asked_over_its_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_board_is_flashed_and_asked_over_its_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = stages.Task(str(tmp_path), (), Stage.VALIDATE, 5, 1)
     built = type("Built", (), {"ram_bytes": 1, "flash_bytes": 2, "stack_bytes": 3})
     monkeypatch.setattr(stages, "compiled", lambda _: built)
-    monkeypatch.setattr(stages.Project, "open", lambda _: None)
+    monkeypatch.setattr(stages.Project, "open", lambda folder: folder)
     heard: list[Any] = []
 
     def silent(folder: Path, **how: Any) -> None:
         heard.append(how)
-        raise stages.api.ShoehornError(f"{folder}: the board does not answer")
+        raise LinkError(f"{folder}: the board does not answer")
 
+    monkeypatch.setattr(stages, "flash", lambda *where, dry_run: heard.append((*where, dry_run)))
     monkeypatch.setattr(stages.api, "validate", silent)
-    monkeypatch.setattr(stages.api.ShoehornError, "kind", "link")
 
-    found, _ = stages._proved(task, targets.board("microbit"), tmp_path, stages.Ports({"microbit": "/dev/ttyX"}))
+    boards = {"microbit": stages.Attached("/dev/ttyX", probe="066", mount="/media/m")}
+    found, seconds = stages._proved(task, targets.board("microbit"), tmp_path, boards)
 
-    assert heard == [{"emulate": False, "port": "/dev/ttyX", "count": 5}]
+    assert heard == [(tmp_path, "066", "/media/m", False), {"emulate": False, "port": "/dev/ttyX", "count": 5}]
     assert (found["status"], found["message"]) == ("failed", "the board does not answer")
+    assert list(seconds) == ["build_seconds", "flash_seconds", "validate_seconds"]
 
 
 # Scratch
@@ -594,24 +597,26 @@ def test_a_sweep_ends_where_a_worker_is_unfit(tmp_path: Path, monkeypatch: pytes
         swept(monkeypatch, tmp_path, axes(), Client(WORKER, stages.perform))
 
 
-def test_ports_of_a_worker_are_in_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def now(text: str | None) -> stages.Ports:
-        cluster.ports_here.cache_clear()
+def test_boards_of_a_worker_are_in_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def now(text: str | None) -> stages.Bench:
+        cluster.boards_here.cache_clear()
         if text is not None:
             (tmp_path / "w.toml").write_text(text)
-        return cluster.ports_here()
+        return cluster.boards_here()
 
     monkeypatch.delenv(cluster.BOARDS_FILE, raising=False)
-    assert now(None).by_board == {}
+    assert now(None) == {}
     monkeypatch.setenv(cluster.BOARDS_FILE, str(tmp_path / "w.toml"))
     with pytest.raises(SweepError, match=r"SHOEHORN_WORKER=.*w.toml: .*No such file"):
         now(None)
-    assert now('[ports]\nmicrobit = "/dev/ttyACM0"').by_board == {"microbit": "/dev/ttyACM0"}
-    with pytest.raises(SweepError, match=r"\[ports\] has a text for each board"):
-        now("[ports]\nmicrobit = 3")
+    assert now('[microbit]\nport = "/dev/ttyACM0"') == {"microbit": stages.Attached("/dev/ttyACM0")}
+    assert now('[m]\nport = "a"\nprobe = "b"\nmount = "c"') == {"m": stages.Attached("a", "b", "c")}
+    for wrong in ("[microbit]\nport = 3", "[microbit]", 'microbit = "x"', '[microbit]\nport = "x"\nbaud = 3'):
+        with pytest.raises(SweepError, match=r"a board has a table: \[nucleo-f401re\] port = "):
+            now(wrong)
     with pytest.raises(SweepError, match=r"w\.toml: "):
-        now("[ports")
-    cluster.ports_here.cache_clear()
+        now("[microbit")
+    cluster.boards_here.cache_clear()
 
 
 def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -674,7 +679,7 @@ def test_workers_and_clients_that_are_killed_lose_nothing(tmp_path: Path) -> Non
         "if __name__ == '__main__':\n"
         "    budgets = {'sram': tuple(f'{n}k' for n in range(2, 14)), 'minimize': ('time', 'sram')}\n"
         "    axes = checked([sys.argv[2]], ['microbit'], budgets, 'build')\n"
-        "    for row in run.sweep(axes, Path(sys.argv[1]), workers=2): print(row['worker'], flush=True)\n"
+        "    for row in run.sweep(axes, Path(sys.argv[1]), run.Where(workers=2)): print(row['worker'], flush=True)\n"
     )
     (tmp_path / "client.py").write_text(code)
     folder = tmp_path / "out"

@@ -52,6 +52,7 @@ EXTRAS = {
     "images": "Reads images as samples (`gen validate`, `gen quantize`).",
     "boards": "Emulates the Raspberry Pi Pico, and the bare core of other boards (`gen validate --emulate`).",
     "energy": "Measures the energy of inferences with a Power Profiler Kit II (`gen bench --energy`).",
+    "sweep": "Runs many models, boards and budgets, on this machine or a cluster (`gen sweep`).",
     "flash": "Flashes boards that have a debug probe (`gen flash`).",
 }
 """What each extra of the distribution is for, but for those for development and those within another one."""

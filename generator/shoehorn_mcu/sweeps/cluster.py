@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import distributed
+import pydantic
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from shoehorn_mcu.base.errors import printable
 from shoehorn_mcu.sweeps.fault import SweepError
 from shoehorn_mcu.sweeps.identity import Tools
-from shoehorn_mcu.sweeps.stages import Ports, Task, perform
+from shoehorn_mcu.sweeps.stages import Attached, Bench, Task, perform
 from shoehorn_mcu_host.base.children import environment
 from shoehorn_mcu_host.base.files import read_text
 
 BOARDS_FILE = "SHOEHORN_WORKER"
-"""Names the environment variable with a worker's own TOML file: `[ports]` has the serial port of each of its boards."""
+"""Names the environment variable with a worker's own TOML file, which has a table for each of its real boards."""
 _FILE_BYTES = 1 << 16
 _SECONDS = 20  # for a scheduler to answer
 
@@ -48,21 +49,31 @@ def resource_of(board: str) -> str:
     return f"board:{board}"
 
 
+class _Attached(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    port: str
+    probe: str | None = None
+    mount: str | None = None
+
+
 @cache
-def ports_here() -> Ports:
+def boards_here() -> Bench:
     """The boards of this worker, from the file that its environment names; SweepError where it cannot be read."""
     name = os.environ.get(BOARDS_FILE)
     if not name:
-        return Ports({})
+        return {}
     try:
-        ports = tomllib.loads(read_text(Path(name), _FILE_BYTES)).get("ports", {})
+        given = tomllib.loads(read_text(Path(name), _FILE_BYTES))
+        found = {board: _Attached.model_validate(values) for board, values in given.items()}
+    except pydantic.ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        said = f"{'.'.join(str(each) for each in fault['loc'])}: {fault['msg']}"
+        cure = 'a board has a table: [nucleo-f401re] port = "/dev/ttyACM0", and if need be probe or mount'
+        raise SweepError(f"{BOARDS_FILE}={name}: {printable(said)}; {cure}") from error
     except (OSError, ValueError) as error:
         raise SweepError(f"{BOARDS_FILE}={name}: {printable(str(error))}") from error
-    if not isinstance(ports, dict) or not all(isinstance(port, str) for port in ports.values()):
-        raise SweepError(
-            f'{BOARDS_FILE}={name}: [ports] has a text for each board, such as nucleo-f401re = "/dev/ttyACM0"'
-        )
-    return Ports(ports)
+    return {board: Attached(**vars(each)) for board, each in found.items()}
 
 
 @cache
@@ -112,7 +123,7 @@ def fault_here(tools: Tools, folder: str, mark: str) -> str:
 def on_worker(task: Task) -> list[str]:
     """What a worker runs for a task."""
     name = str(distributed.get_worker().name)
-    return perform(task, ports_here(), name)
+    return perform(task, boards_here(), name)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ SCHEMA = pa.schema(
         ("proof_shared", _TRUTH),  # so were build, validation and times
         ("plan_seconds", _REAL),  # wall time of this run; 0 for what is shared
         ("build_seconds", _REAL),
+        ("flash_seconds", _REAL),
         ("validate_seconds", _REAL),
         ("bench_seconds", _REAL),
         ("cpu_seconds", _REAL),  # of the task's process and its children

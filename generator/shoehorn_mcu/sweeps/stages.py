@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from shoehorn_mcu import api
@@ -30,6 +31,7 @@ from shoehorn_mcu.sweeps.identity import Tools, emulator_of, identity, sha256_of
 from shoehorn_mcu.sweeps.rows import Row, Rows, asked
 from shoehorn_mcu.sweeps.store import Store
 from shoehorn_mcu_host.firmware.build import build as compiled
+from shoehorn_mcu_host.firmware.flash import flash
 from shoehorn_mcu_host.folder.project import Project
 
 REACHED = {
@@ -63,13 +65,19 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Ports:
-    """The real boards of a worker: the serial port of each by its id."""
+class Attached:
+    """A real board at a worker's machine."""
 
-    by_board: Mapping[str, str]
+    port: str  # its serial port or URL
+    probe: str | None = None  # the id of its debug probe, where there are several
+    mount: str | None = None  # where its drive is mounted
 
 
-def perform(task: Task, ports: Ports = Ports({}), worker: str = "") -> list[str]:
+Bench = Mapping[str, Attached]
+"""The real boards of a worker by their ids."""
+
+
+def perform(task: Task, boards: Bench = MappingProxyType({}), worker: str = "") -> list[str]:
     """Computes what the task's combinations lack and writes their rows; the status of each, in order.
 
     Raises OSError where the folder cannot be written.
@@ -78,7 +86,7 @@ def perform(task: Task, ports: Ports = Ports({}), worker: str = "") -> list[str]
     rows, store = Rows(Path(task.folder)), Store(Path(task.folder))
     common: Row = {"until": task.until.word, "worker": worker or platform.node()}
     try:
-        common |= _computed(task, store, ports)
+        common |= _computed(task, store, boards)
     except ShoehornError as error:
         common |= _refusal(error)
     except OSError:
@@ -95,7 +103,7 @@ def perform(task: Task, ports: Ports = Ports({}), worker: str = "") -> list[str]
             row |= {"plan_shared": True, "proof_shared": True, "cpu_seconds": 0.0}
             row |= {
                 f"{stage}_seconds": 0.0
-                for stage in ("plan", "build", "validate", "bench")
+                for stage in ("plan", "build", "flash", "validate", "bench")
                 if row.get(f"{stage}_seconds")
             }
         rows.write(combination, row)
@@ -136,7 +144,7 @@ def _refusal(error: ShoehornError) -> Row:
     return found
 
 
-def _computed(task: Task, store: Store, ports: Ports) -> Row:
+def _computed(task: Task, store: Store, boards: Bench) -> Row:
     """The columns that all combinations of the task have in common."""
     board, _ = resolved(task.first.plan_options)
     assert board is not None
@@ -169,7 +177,7 @@ def _computed(task: Task, store: Store, ports: Ports) -> Row:
             return {**found, **proof, "proof_shared": True}
         with store.scratch() as folder:
             bundle.write(files, folder)
-            proof, seconds = _proved(task, board, folder, ports)
+            proof, seconds = _proved(task, board, folder, boards)
         if proof["status"] in FINAL:
             store.keep("proofs", kept, proof)
         return {**found, **proof, **seconds}
@@ -209,7 +217,7 @@ def _described(files: bundle.Bundle) -> bundle.Bundle:
 
 
 def _figures(report: Mapping[str, Any]) -> Row:
-    plan, flash, ram = report["plan"], report["flash"], report["ram"]
+    plan, needed, ram = report["plan"], report["flash"], report["ram"]
     return {
         "macs": report["model"]["macs"],
         "arena_bytes": sum(each["arena_bytes"] for each in plan["memories"])
@@ -217,16 +225,16 @@ def _figures(report: Mapping[str, Any]) -> Row:
         else plan["arena_bytes"],
         "arena_bound_bytes": plan["arena_bound_bytes"],
         "proven_optimal": plan["proven_optimal"],
-        "constant_bytes": flash["constant_bytes"],
+        "constant_bytes": needed["constant_bytes"],
         "recomputed_macs": plan["recomputed_macs"],
         "predicted_instructions": plan["predicted_instructions"],
         "predicted_cycles": plan["predicted_cycles"],
-        "predicted_flash_bytes": flash["constant_bytes"] + flash["code_bytes"],
+        "predicted_flash_bytes": needed["constant_bytes"] + needed["code_bytes"],
         "predicted_ram_bytes": ram["predicted_bytes"] if ram else None,
     }
 
 
-def _proved(task: Task, board: Board, folder: Path, ports: Ports) -> tuple[Row, Row]:
+def _proved(task: Task, board: Board, folder: Path, boards: Bench) -> tuple[Row, Row]:
     """The columns of the stages from BUILD on, and their seconds."""
     seconds: Row = {}
 
@@ -238,8 +246,8 @@ def _proved(task: Task, board: Board, folder: Path, ports: Ports) -> tuple[Row, 
             seconds[f"{stage}_seconds"] = round(time.monotonic() - began, 3)
 
     found: Row = {"status": REACHED[Stage.BUILD]}
-    port = ports.by_board.get(board.id)
-    emulate = port is None
+    attached = boards.get(board.id)
+    emulate, port = attached is None, attached.port if attached else None
     try:
         built = timed("build", lambda: compiled(Project.open(folder)))
         found |= {"ram_bytes": built.ram_bytes, "flash_bytes": built.flash_bytes, "stack_bytes": built.stack_bytes}
@@ -253,6 +261,8 @@ def _proved(task: Task, board: Board, folder: Path, ports: Ports) -> tuple[Row, 
                 "kind": "no-board",
                 "message": f"no worker has a {board.id}; {cure}",
             }, seconds
+        if attached is not None:
+            timed("flash", lambda: flash(Project.open(folder), attached.probe, attached.mount, dry_run=False))
         checked = timed("validate", lambda: api.validate(folder, emulate=emulate, port=port, count=task.vectors))
         found |= {"vectors": checked.vectors, "mismatched_vectors": checked.mismatched_vectors}
         found["status"] = MISMATCH if checked.mismatched_vectors else REACHED[Stage.VALIDATE]
