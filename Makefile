@@ -67,6 +67,12 @@ $(TORCH)/done.stamp: requirements-torch.txt $(DEV)
 slim-bench: $(TORCH)/done.stamp
 	$(TORCH)/bin/python -m bench.slim --write
 
+# docs/zoo.md: every model of ../shared/models on every proven board; goes on where it was stopped.
+.PHONY: zoo
+zoo: setup-dev
+	$(qemu)
+	$(BIN)/python -m bench.zoo
+
 test-all: lint test-packages
 	$(PYTEST) -m "long or not long"
 

@@ -25,7 +25,7 @@ from shoehorn_mcu.base.paths import MODELS
 ROOT = Path(__file__).resolve().parents[1]
 DATA_FOLDERS = ("runtime_c", "firmware_templates", "boards")
 GENERATED = {".git", ".hypothesis", ".venv", "build", "dist", ".pio", "__pycache__"}
-LARGEST_FILE_BYTES = 100_000
+LARGEST_FILE_BYTES = 128 << 10  # the largest are the hashes of pinned packages
 README = (ROOT / "README.md").read_text()
 
 

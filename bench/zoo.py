@@ -1,0 +1,100 @@
+"""docs/zoo.md: every model of ../shared/models on every board that is proven by more than a build, as a sweep.
+
+    python -m bench.zoo [--until plan|...|bench] [--models NAME ...] [--boards ID ...] [--out DIR]
+
+Computes what DIR (default: build/zoo) lacks and writes the page of all rows that are there. Breaking it off loses
+nothing. `make zoo` runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.sweeps import run
+from shoehorn_mcu.sweeps.axes import checked
+from shoehorn_mcu.sweeps.rows import Rows
+from shoehorn_mcu.sweeps.stages import FINAL, REACHED, REFUSED
+from shoehorn_mcu_host.base.emulators import Level
+from tests.shared import MODELS
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "zoo.md"
+_WORDS = {"does-not-fit": "too large", "unsupported": "op"}
+_HEAD = """# The zoo
+
+Public models on every board that is proven by more than a build, written by `make zoo`. No model file is in this
+repository; the second table says where each is from. A figure is the smallest arena within 1.5 % of the fastest plan's
+time, in KB (1,024 bytes). **Bold**: the firmware was built and its bytes compared with the reference for random inputs.
+"too large": the model needs more SRAM or flash than the board has. An empty cell was not computed yet.
+"""
+
+
+def proven() -> list[str]:
+    """The boards whose firmware runs somewhere."""
+    return [
+        board.id for board in targets.boards() if board.spec.level is not None and board.spec.level is not Level.BUILD
+    ]
+
+
+def licences() -> Mapping[str, tuple[str, str]]:
+    """Licence and source of each model file, from the manifest beside the models."""
+    found = {}
+    for line in (MODELS / "MANIFEST.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) >= 6 and re.search(r"\.(tflite|onnx)$", cells[0]):
+            found[cells[0]] = (cells[3], cells[2])
+    return found
+
+
+def cell(row: Mapping[str, Any] | None) -> str:
+    if row is None or row["status"] not in FINAL:
+        return ""
+    if row["status"] == REFUSED:
+        return _WORDS.get(row["kind"], row["kind"])
+    if row["status"] not in REACHED.values():
+        return f"**{row['status']}**"
+    text = f"{row['arena_bytes'] / 1024:,.1f}"
+    return f"**{text}**" if row["vectors"] else text
+
+
+def page(rows: Sequence[Mapping[str, Any]], boards: Sequence[str]) -> Iterator[str]:
+    found = {(Path(row["model_path"]).name, row["board"]): row for row in rows}
+    models = sorted({name for name, _ in found})
+    yield _HEAD
+    yield f"| model | MACs | {' | '.join(boards)} |"
+    yield "|---|---:|" + "---:|" * len(boards)
+    for model in models:
+        macs = next((row["macs"] for (name, _), row in found.items() if name == model and row["macs"]), None)
+        cells = [cell(found.get((model, board))) for board in boards]
+        yield f"| {model} | {'' if macs is None else f'{macs:,}'} | {' | '.join(cells)} |"
+    known = licences()
+    yield ""
+    yield "| model | licence | source |"
+    yield "|---|---|---|"
+    for model in models:
+        licence, source = known.get(model, ("", ""))
+        yield f"| {model} | {licence} | {source} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--until", choices=("plan", "firmware", "build", "validate", "bench"), default="plan")
+    parser.add_argument("--models", nargs="+")
+    parser.add_argument("--boards", nargs="+", default=proven())
+    parser.add_argument("--out", type=Path, default=Path("build/zoo"))
+    asked = parser.parse_args()
+    files = sorted(path for path in MODELS.iterdir() if path.suffix in (".tflite", ".onnx"))
+    models = [str(path) for path in files if not asked.models or path.stem in asked.models]
+    folder = asked.out.resolve()
+    for number, row in enumerate(run.sweep(checked(models, asked.boards, {}, asked.until), folder), 1):
+        print(number, row["model"], row["board"], row["status"], file=sys.stderr, flush=True)
+    PAGE.write_text("\n".join(page(Rows(folder).all()[0], proven())) + "\n")
+
+
+if __name__ == "__main__":
+    main()
