@@ -297,7 +297,8 @@ def _bar() -> Iterator[Callable[[Any, bool], None]]:
 
         def draw(now: Any, stopping: bool) -> None:
             counts = ", ".join(f"{count:,} {status}" for status, count in sorted(now.by_status.items()))
-            told = f"{'ending' if stopping else 'sweeping'}: {now.running} running" + (f"; {counts}" if counts else "")
+            what = "ending" if stopping else "sweeping" if now.running else "starting workers"
+            told = f"{what}: {now.running} running" + (f"; {counts}" if counts else "")
             bar.update(task, description=told, total=now.total - now.kept, completed=now.done - now.kept)
 
         yield draw

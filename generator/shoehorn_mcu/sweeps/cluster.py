@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -160,8 +161,8 @@ def connected(scheduler: str | None, workers: int, scratch: Path, files: Securit
             yield client
         return
     scratch.mkdir(parents=True, exist_ok=True)
-    with (
-        distributed.LocalCluster(
+    with _deaf():
+        local = distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
@@ -169,10 +170,22 @@ def connected(scheduler: str | None, workers: int, scratch: Path, files: Securit
             local_directory=str(scratch),
             memory_limit=0,
             silence_logs=50,
-        ) as local,
-        distributed.Client(local, set_as_default=False) as client,
-    ):
+        )
+    with local, distributed.Client(local, set_as_default=False) as client:
         yield client
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Threads and processes that are begun in the block do not hear Ctrl-C, which is for this thread alone."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _quiet() -> None:

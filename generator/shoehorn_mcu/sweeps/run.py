@@ -239,7 +239,10 @@ class _Way:
         queues = _Queues(tasks, _announced(workers), sum(worker["nthreads"] for worker in workers))
         ended = distributed.as_completed(loop=self.client.loop)
         flying: dict[Any, tuple[str, Task]] = {}
-        self._fill(queues, flying, ended)
+        if not self.stopping():
+            self._fill(queues, flying, ended)
+            self.progress.running = len(flying)
+            self.say(self.progress)
         while flying:
             future = next(ended)
             board, task = flying.pop(future)
