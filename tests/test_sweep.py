@@ -492,9 +492,10 @@ class Completed:
         pass
 
     def __next__(self) -> Future:
-        future, task = self.client.waiting.pop(0)
-        while future.status == "cancelled":
-            future, task = self.client.waiting.pop(0)
+        given_up = [number for number, (future, _) in enumerate(self.client.waiting) if future.status == "cancelled"]
+        future, task = self.client.waiting.pop(given_up[0] if given_up else 0)
+        if future.status == "cancelled":  # Dask gives these, too
+            return future
         try:
             self.client.perform(task)
             future.status = "finished"
@@ -552,9 +553,9 @@ def test_few_tasks_are_with_dask_and_the_others_can_be_given_up(
 
     rows, _ = swept(monkeypatch, tmp_path, sweep, client, stopping=lambda: bool(ended) or ended.append(1))
 
-    assert len(client.resources) == 3  # two at first, one more when the first had ended
-    assert [row["sram"] for row in rows] == ["2k", "3k"]
-    assert len(run.work(sweep, tmp_path).tasks) == 5
+    assert len(client.resources) == 2  # none more when the first had ended, and the second was given up
+    assert [row["sram"] for row in rows] == ["2k"]
+    assert len(run.work(sweep, tmp_path).tasks) == 6
 
 
 def test_a_board_that_does_not_answer_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -669,6 +670,22 @@ def test_a_sweep_on_workers_of_this_machine(tmp_path: Path) -> None:
         ("2M", "planned", "0"),
     ]
     assert len({row["finished"] for row in found}) <= 3 and all(row["inputs"] for row in found)
+
+
+def test_ctrl_c_while_workers_start_ends_before_the_first_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(WORKER, stages.perform)
+
+    assert swept(monkeypatch, tmp_path, axes(), client, stopping=lambda: True)[0] == []
+    assert client.resources == []
+
+
+def test_what_starts_in_the_block_is_deaf_to_ctrl_c() -> None:
+    code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    with cluster._deaf():
+        inside = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+
+    assert (inside, after) == ("True\n", "False\n")
 
 
 @pytest.mark.long

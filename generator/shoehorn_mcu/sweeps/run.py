@@ -245,6 +245,8 @@ class _Way:
             self.say(self.progress)
         while flying:
             future = next(ended)
+            if future not in flying:  # it was given up
+                continue
             board, task = flying.pop(future)
             queues.ended(board)
             fault = _fault_of(future)
