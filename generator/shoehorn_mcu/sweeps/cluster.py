@@ -32,7 +32,7 @@ from shoehorn_mcu_host.base.files import read_text
 BOARDS_FILE = "SHOEHORN_WORKER"
 """Names the environment variable with a worker's own TOML file, which has a table for each of its real boards."""
 _FILE_BYTES = 1 << 16
-_SECONDS = 20  # for a scheduler to answer
+_SECONDS = 30  # for a scheduler to answer
 
 _WATCH = """
 import os, signal, sys
@@ -160,19 +160,27 @@ def connected(scheduler: str | None, workers: int, scratch: Path, files: Securit
         with client:
             yield client
         return
-    scratch.mkdir(parents=True, exist_ok=True)
-    with _deaf():
-        local = distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            local_directory=str(scratch),
-            memory_limit=0,
-            silence_logs=50,
-        )
-    with local, distributed.Client(local, set_as_default=False) as client:
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        with _deaf():
+            local = distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                local_directory=str(scratch),
+                memory_limit=0,
+                silence_logs=50,
+            )
+            client = distributed.Client(local, set_as_default=False)
+    except (OSError, RuntimeError) as error:
+        raise SweepError(f"workers cannot be started here: {printable(str(error) or type(error).__name__)}") from error
+    try:
         yield client
+    finally:
+        for each in (client, local):
+            with contextlib.suppress(TimeoutError):  # a worker that does not end in time is ended by the system
+                each.close()
 
 
 @contextlib.contextmanager
@@ -192,7 +200,10 @@ def _quiet() -> None:
     """Dask's own words go to nobody; what concerns the user is in rows and errors. A worker may die often."""
     import dask
 
-    dask.config.set({"distributed.scheduler.allowed-failures": 3, "distributed.logging.distributed": "critical"})
+    patient = {"distributed.comm.timeouts.connect": "300s", "distributed.comm.timeouts.tcp": "300s"}  # of busy machines
+    dask.config.set(
+        {"distributed.scheduler.allowed-failures": 3, "distributed.logging.distributed": "critical", **patient}
+    )
 
 
 def guarded(client: Any, folder: Path, mark: str) -> None:

@@ -89,21 +89,28 @@ def opened(folder: Path) -> Iterator[str]:
 
     Raises SweepError where another sweep runs there, where another version made it, and where it cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        present = [path.name for path in folder.iterdir()]
-        if present and _VERSION_FILE not in present:
-            raise SweepError(f"{folder}: is not empty and is no sweep's folder; name another --out")
-        _check_version(folder)
-        with system.locked_now(folder / "lock") as free:
-            if not free:
+    with contextlib.ExitStack() as held:
+        with _written(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            present = [path.name for path in folder.iterdir()]
+            if present and _VERSION_FILE not in present:
+                raise SweepError(f"{folder}: is not empty and is no sweep's folder; name another --out")
+            _check_version(folder)
+            if not held.enter_context(system.locked_now(folder / "lock")):
                 raise SweepError(f"{folder}: another sweep runs there; wait for it, or name another --out")
             mark = secrets.token_hex(16)
             (folder / _VERSION_FILE).write_text(f'{{"sweep": {SWEEP_VERSION}}}\n')
             (folder / "mark").write_text(mark)
             Store(folder).tidy()
             Rows(folder).forget_parts()
-            yield mark
+        yield mark
+
+
+@contextlib.contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    """SweepError where the folder cannot be written."""
+    try:
+        yield
     except OSError as error:
         raise SweepError(f"{folder}: cannot be written: {error.strerror or error}; nothing is lost") from error
 
@@ -180,7 +187,8 @@ def _row_of(rows: Rows, combination: Combination, fault: str) -> Row:
         tools = Tools.here()
         row = {**asked(combination), "status": FAILED, "kind": "worker", "message": fault or "its row cannot be read"}
         row |= {"finished": datetime.now(UTC).isoformat(timespec="seconds"), "shoehorn": tools.shoehorn}
-        rows.write(combination, row)
+        with _written(rows.folder):
+            rows.write(combination, row)
         row = rows.read(combination) or row
     return row
 
