@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -117,26 +117,29 @@ def identity(combination: Combination, board: Board, until: str, vectors: int, r
     Two budgets ask the same of the planner where the board has no more than either. Raises OSError where the model
     cannot be read, ShoehornError where the options contradict the board.
     """
-    _, options = resolved(combination.plan_options)
-    may = limits(board, options)
-    sram: object = options.sram_bytes
-    if isinstance(sram, int):
-        sram = may.capacity_bytes
-    elif isinstance(sram, Fit):
-        sram = sram.value
-    others = {name: text for name, text in combination.options.items() if name != "sram"}
+    manifest = sha256_of(str(board.path))
     asked: Mapping[str, Any] = {
         "model": sha256_of(combination.model),
         "name": Path(combination.model).name,
-        "board": sha256_of(str(board.path)),
-        "options": others,
-        "sram": sram,
+        "board": manifest,
+        "options": {name: text for name, text in combination.options.items() if name != "sram"},
+        "sram": _budget(combination.board, tuple(combination.options.items()), manifest),
         "tools": str(Tools.here()) + Tools.here().sources,
     }
     plan = _hash(asked)
     emulator = emulator_of(board.spec.emulator.program) if board.spec.emulator else ""
     proof = {"until": until, "vectors": vectors, "runs": runs, "emulator": emulator}
     return Identity(plan, _hash({"plan": plan, "asked": combination.words, **proof}))
+
+
+@lru_cache(maxsize=65_536)
+def _budget(board: str, options: tuple[tuple[str, str], ...], _manifest: str) -> object:
+    """The budget as the planner has it: never more than the board has left."""
+    found, chosen = resolved(Combination("", board, dict(options)).plan_options)
+    may = limits(found, chosen)
+    if isinstance(chosen.sram_bytes, int):
+        return may.capacity_bytes
+    return chosen.sram_bytes.value if isinstance(chosen.sram_bytes, Fit) else chosen.sram_bytes
 
 
 def _hash(value: Mapping[str, Any]) -> str:
