@@ -56,12 +56,12 @@ def _every_type() -> Graph:
 def _units() -> dict[str, Unit]:
     digits = plan_model(DIGITS, None, Options(goal=Goal.TIME, sram_bytes=10_000)).unit
     by_rows = replace(emitted.unit_of(_image(), stream_input=True), classes=tuple(f'"{i}\\ü' for i in range(4)))
-    two = Options(sram_bytes={"sram": 120, "fast": 4096}, caller_arena=True)
+    two = Options(sram_bytes={"sram": 60, "fast": 4096}, caller_arena=True)
     apart = plan_model(Imported(_image(), {}), None, two).unit
     real = side_by_side([real_sample(kind, np.random.default_rng(4)) for kind in (ops.Conv2d, ops.Dense)])
     pixels = sample(ops.Requantize, np.random.default_rng(3))
     return {
-        "match": digits,
+        "while": digits,
         "by_rows": by_rows,
         "apart": apart,
         "real": emitted.unit_of(real),

@@ -62,7 +62,7 @@ fn put<T: Copy>(value: &T) {
 def _turn(case: bound.Case) -> str:
     """The function that runs a model for every input on stdin."""
     unit, made = case.unit, ends(case.unit)
-    name = "match_model" if unit.name == "match" else unit.name
+    name = "while_model" if unit.name == "while" else unit.name
     writes = " ".join(f"put(outputs.{end.suffix});" for end in made if not end.is_input)
     owned = unit.arenas.values() if unit.caller_arena else ()
     arenas = ["Arena" if arena.is_main else f"Arena{arena.memory.capitalize()}" for arena in owned]
@@ -95,7 +95,7 @@ def _turn(case: bound.Case) -> str:
 
 
 def _crate(name: str) -> str:
-    return f"{name}_model" if name == "match" else name
+    return f"{name}_model" if name == "while" else name
 
 
 def _program(cases: Mapping[str, bound.Case]) -> str:
@@ -128,7 +128,7 @@ def _workspace(folder: Path, cases: Mapping[str, bound.Case]) -> Path:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of two models, so that it is built soon."""
-    cases = {name: case for name, case in bound.cases().items() if name in ("match", "all_rows")}
+    cases = {name: case for name, case in bound.cases().items() if name in ("while", "all_rows")}
     return _workspace(tmp_path_factory.mktemp("workspace"), cases)
 
 
@@ -136,7 +136,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_cargo_builds_two_crates_into_a_program_that_gives_the_reference_s_bytes(workspace: Path):
     cargo("cargo", "build", "--quiet", "-p", "app", cwd=workspace)
 
-    _runs(workspace / "target/debug/app", {name: bound.cases()[name] for name in ("match", "all_rows")})
+    _runs(workspace / "target/debug/app", {name: bound.cases()[name] for name in ("while", "all_rows")})
 
 
 @needs("rustc", "cc", "ar")
@@ -191,11 +191,11 @@ def test_every_file_is_as_rustfmt_writes_it(tmp_path: Path):
 
 @needs("cargo", "rustdoc", "cc")
 def test_its_pages_are_clean_and_the_example_on_them_runs(workspace: Path):
-    cargo("cargo", "doc", "--quiet", "--no-deps", "-p", "match_model", cwd=workspace, RUSTDOCFLAGS="-D warnings")
-    said = cargo("cargo", "test", "--quiet", "-p", "match_model", "--doc", cwd=workspace)
+    cargo("cargo", "doc", "--quiet", "--no-deps", "-p", "while_model", cwd=workspace, RUSTDOCFLAGS="-D warnings")
+    said = cargo("cargo", "test", "--quiet", "-p", "while_model", "--doc", cwd=workspace)
 
     assert "1 passed" in said
-    assert "match_model::Model::take()" in (workspace / "match" / "README.md").read_text()
+    assert "while_model::Model::take()" in (workspace / "while" / "README.md").read_text()
 
 
 MISUSES = {
@@ -218,13 +218,13 @@ MISUSES = {
 
 @needs("cargo", "rustc", "cc")
 def test_what_would_be_wrong_does_not_compile_and_the_rest_runs(workspace: Path, tmp_path: Path):
-    cargo("cargo", "build", "--quiet", "-p", "match_model", cwd=workspace)
-    (library,) = (workspace / "target/debug").glob("libmatch_model.rlib")
-    archives = sorted((workspace / "target").rglob("libshoehorn_match.a"), key=lambda path: path.stat().st_mtime)
+    cargo("cargo", "build", "--quiet", "-p", "while_model", cwd=workspace)
+    (library,) = (workspace / "target/debug").glob("libwhile_model.rlib")
+    archives = sorted((workspace / "target").rglob("libshoehorn_while.a"), key=lambda path: path.stat().st_mtime)
     for name, (body, code) in MISUSES.items():
         source = tmp_path / f"{re.sub(r'[^a-z]', '_', name)}.rs"
-        source.write_text(f"#![allow(unused)]\nuse match_model::Model as M;\nfn main() {{ {body} }}\n")
-        words = ["rustc", "--edition", "2021", "--extern", f"match_model={library}", source, "-L", archives[-1].parent]
+        source.write_text(f"#![allow(unused)]\nuse while_model::Model as M;\nfn main() {{ {body} }}\n")
+        words = ["rustc", "--edition", "2021", "--extern", f"while_model={library}", source, "-L", archives[-1].parent]
         words += ["--emit=metadata"] if code else ["-o", source.with_suffix("")]
         said = cargo(*words, cwd=tmp_path, fails=bool(code))
         assert re.findall(r"^error\[(E\d+)\]", said, re.M) == ([code] if code else []), f"{name}: {said}"
@@ -266,7 +266,7 @@ fn main() {
 @needs("rustc")
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_one_at_a_time_has_the_model_also_where_a_core_only_loads_and_stores(exchanges: bool, tmp_path: Path):
-    text = (files(bound.cases()["match"])["src/taken.rs"].decode()).replace("//!", "//")
+    text = (files(bound.cases()["while"])["src/taken.rs"].decode()).replace("//!", "//")
     if not exchanges:
         text = text.replace('cfg(target_has_atomic = "8")', "cfg(any())")
         text = text.replace('cfg(not(target_has_atomic = "8"))', "cfg(all())")
@@ -354,12 +354,12 @@ def _build_script(
 def test_the_build_script_compiles_for_the_core_of_a_microcontroller(
     target: str, cpu: str | None, arch: str, tools: dict[str, str], tmp_path: Path
 ):
-    said = _build_script(tmp_path, bound.cases()["match"], target, arch, cpu, fails=False, **tools)
+    said = _build_script(tmp_path, bound.cases()["while"], target, arch, cpu, fails=False, **tools)
 
-    assert "cargo:rustc-link-lib=static=shoehorn_match" in said
+    assert "cargo:rustc-link-lib=static=shoehorn_while" in said
     assert f"cargo:rerun-if-env-changed=CC_{target.replace('-', '_')}" in said
-    assert (tmp_path / "out" / "libshoehorn_match.a").read_bytes().startswith(b"!<arch>\n")
-    with (tmp_path / "out" / "match.o").open("rb") as file:
+    assert (tmp_path / "out" / "libshoehorn_while.a").read_bytes().startswith(b"!<arch>\n")
+    with (tmp_path / "out" / "while.o").open("rb") as file:
         made = ELFFile(file)
         assert (made["e_machine"], made.elfclass) == (MACHINES[arch], 32)
 

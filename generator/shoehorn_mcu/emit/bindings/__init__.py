@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from shoehorn_mcu.emit.bindings import rust
+from shoehorn_mcu.emit.bindings import micropython, rust
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.templates import TemplateError
@@ -24,6 +24,7 @@ class Binding:
 
 BINDINGS: Mapping[str, Binding] = {
     "rust": Binding(rust.crate, rust.faults),
+    "micropython": Binding(micropython.module, micropython.faults),
 }
 CHOICES = (NONE, *BINDINGS)
 

@@ -1,0 +1,2 @@
+#define MICROPY_BEGIN_ATOMIC_SECTION() (0)
+#define MICROPY_END_ATOMIC_SECTION(state) (void)0
