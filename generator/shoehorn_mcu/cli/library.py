@@ -44,7 +44,14 @@ def _not_several(_context: click.Context, _option: click.Parameter, given: bool)
     type=click.Choice(bindings.CHOICES),
     default=bindings.NONE,
     show_default=True,
-    help="Write a Rust crate, instead of a C library.",
+    help="Write a Rust crate, a user C module of MicroPython or a CMSIS-Pack, instead of a C library.",
+)
+@grouped(
+    Group.OUTPUT,
+    "--about",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What a crate or pack says of itself: its version, url or vendor. Repeatable.",
 )
 @click.option("--concurrent", is_flag=True, hidden=True, expose_value=False, callback=_not_several)
 @writing_options
@@ -54,6 +61,7 @@ def library(
     folder: Path | None,
     in_one_file: bool,
     framework: str,
+    about: tuple[str, ...],
     caller_arena: bool,
     force: bool,
     planning: Planning,
@@ -62,9 +70,12 @@ def library(
     """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF, without a board."""
     if in_one_file and framework != bindings.NONE:
         raise click.UsageError(f"--framework {framework} has a folder of its own; leave it or --single-file out")
+    if about and framework in (bindings.NONE, "micropython"):
+        raise click.UsageError("--about belongs to --framework rust and --framework cmsis-pack")
     _, options = resolved(planning.of_one(), caller_arena)
+    said_of_itself = bindings.About.of(about)
     with progress("planning") as say:
-        planned, files = build.alone(model, options, say, in_one_file, framework)
+        planned, files = build.alone(model, options, say, in_one_file, framework, said_of_itself)
     print_notes(planned.notes)
     folder = folder or Path(planned.unit.name)
     (bundle.write_beside if in_one_file else bundle.write)(files, folder, force)

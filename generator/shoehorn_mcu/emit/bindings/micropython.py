@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.bindings.about import About
 from shoehorn_mcu.emit.bindings.ends import End, ends, free_name
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.single_file import single_file
@@ -51,9 +52,9 @@ def faults(unit: Unit, cpu: str | None) -> Iterator[str]:
         yield "the result of a module is whole; leave --stream-output out"
 
 
-def module(unit: Unit, found: Constants, cpu: str | None) -> Bundle:
+def module(unit: Unit, found: Constants, cpu: str | None, about: About) -> Bundle:
     """Every file of the folder, by path."""
-    del cpu
+    del cpu, about
     name, made = free_name(unit.name, _TAKEN), ends(unit)
     inputs, outputs = ([end for end in made if end.is_input is whether] for whether in (True, False))
     owned = sum(_aligned(arena.bytes) for arena in unit.arenas.values()) if unit.caller_arena else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.emit.bindings.about import About
 from shoehorn_mcu.emit.bindings.ends import free_name
 from shoehorn_mcu.emit.bindings.rust_source import Source
 from shoehorn_mcu.emit.bundle import Bundle
@@ -47,7 +47,7 @@ def faults(unit: Unit, cpu: str | None) -> Iterator[str]:
         yield f"no target of Rust is known for {cpu}; leave --cpu out for portable C"
 
 
-def crate(unit: Unit, found: Constants, cpu: str | None) -> Bundle:
+def crate(unit: Unit, found: Constants, cpu: str | None, about: About) -> Bundle:
     """Every file of the folder, by path. `cpu` is the key of CPUS that the kernels are for, None of portable C."""
     core, architecture = _CORES[cpu or "host"]
     name = free_name(unit.name, _TAKEN)
@@ -56,7 +56,8 @@ def crate(unit: Unit, found: Constants, cpu: str | None) -> Bundle:
     values = {
         "NAME": unit.name,
         "CRATE": name,
-        "VERSION": __version__,
+        "VERSION": about.version,
+        "URL": about.url,
         "DESCRIPTION": f"The network {unit.name} as static C: no heap, an arena of {unit.plan.total_bytes} bytes.",
         "CORE": core,
         "ARCHITECTURE": architecture,
