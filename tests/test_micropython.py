@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 import bound
 import emitted
@@ -37,11 +40,23 @@ def built(case: bound.Case, folder: Path) -> Path:
     """The module with as much of MicroPython as it needs; a warning fails the test."""
     emitted.put(files(case), folder)
     name = case.unit.name
-    sources = (folder / f"{name}_module.c", folder / "src" / f"{name}.c", STUBS / "runtime.c")
-    words = (*HOST, *OURS, "-isystem", STUBS, *sources, "-o", folder / "program")
-    done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-4000:]
+    compiled(folder / f"{name}_module.c", folder / "src" / f"{name}.c", runtime(), "-o", folder / "program")
     return folder / "program"
+
+
+def compiled(*words: str | Path) -> None:
+    command = [*map(str, (*HOST, *OURS, "-isystem", STUBS, *words))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-4000:]
+
+
+@cache
+def runtime() -> Path:
+    """The object of what stands for MicroPython, compiled once."""
+    folder = Path(mkdtemp(prefix="micropython-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    compiled("-c", STUBS / "runtime.c", "-o", folder / "runtime.o")
+    return folder / "runtime.o"
 
 
 def run(program: Path, *calls: str, data: bytes = b"") -> tuple[bytes, list[str]]:
