@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,6 +19,7 @@ import bound
 import emitted
 import pytest
 import ziglang
+from doc_code import ROOT
 from elftools.elf.elffile import ELFFile
 from test_cli_project import DIGITS, files_of, gen
 
@@ -272,6 +274,18 @@ fn main() {
 
 
 @needs("rustc")
+def test_the_block_on_the_page_about_libraries_compiles(tmp_path: Path):
+    (block,) = re.findall(r"^```rust\n(.*?)^```", (ROOT / "docs" / "library.md").read_text(), re.S | re.M)
+    case = bound.cases()["while"]
+    emitted.put(binding(replace(case.unit, name="kws"), case.constants, "rust", None), tmp_path)
+    checked = ("rustc", "--edition", "2021", "--emit=metadata", "-Dwarnings")
+    cargo(*checked, "--crate-name", "kws", "--crate-type", "rlib", "src/lib.rs", cwd=tmp_path)
+    (tmp_path / "main.rs").write_text(f"fn main() {{\n{block}assert!(best.is_some());\n}}\n")
+
+    cargo(*checked, "--extern", f"kws={tmp_path / 'libkws.rmeta'}", "main.rs", cwd=tmp_path)
+
+
+@needs("rustc")
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_one_at_a_time_has_the_model_also_where_a_core_only_loads_and_stores(exchanges: bool, tmp_path: Path):
     text = (files(bound.cases()["while"])["src/taken.rs"].decode()).replace("//!", "//")
@@ -438,7 +452,17 @@ def test_a_crate_that_was_built_is_written_again_and_keeps_what_cargo_made(tmp_p
 
     assert (again.exit_code, again.stderr) == (0, "")
     assert (tmp_path / "l/target/debug/made").read_bytes() == b"x"
-    assert 'name = "digits"\n' in (tmp_path / "l/Cargo.lock").read_text()
+
+
+@needs("cargo", "cc")
+def test_cargo_leaves_its_lock_as_it_was_written(workspace: Path, tmp_path: Path):
+    """Also the comments, whose order is Cargo's."""
+    folder = shutil.copytree(workspace / "while", tmp_path / "while")
+    before = (folder / "Cargo.lock").read_text()
+    cargo("cargo", "metadata", "--quiet", "--format-version", "1", cwd=folder)
+
+    assert (folder / "Cargo.lock").read_text() == before
+    assert 'name = "while_model"\n' in before
 
 
 def test_several_cores_have_no_crate(tmp_path: Path):

@@ -44,7 +44,7 @@ def _not_several(_context: click.Context, _option: click.Parameter, given: bool)
     type=click.Choice(bindings.CHOICES),
     default=bindings.NONE,
     show_default=True,
-    help="Write a Rust crate, a user C module of MicroPython or a CMSIS-Pack, instead of a C library.",
+    help="Write a Rust crate without std, a user C module of MicroPython, or a CMSIS-Pack, instead of a C library.",
 )
 @grouped(
     Group.OUTPUT,
@@ -67,7 +67,10 @@ def library(
     planning: Planning,
     as_json: bool,
 ) -> None:
-    """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF, without a board."""
+    """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF, without a board.
+
+    With --framework it is a Rust crate, a module of MicroPython or a CMSIS-Pack.
+    """
     if in_one_file and framework != bindings.NONE:
         raise click.UsageError(f"--framework {framework} has a folder of its own; leave it or --single-file out")
     if about and framework in (bindings.NONE, "micropython"):
