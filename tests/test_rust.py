@@ -299,6 +299,27 @@ def test_one_at_a_time_has_the_model_also_where_a_core_only_loads_and_stores(exc
     subprocess.run([tmp_path / "main"], check=True, timeout=60)
 
 
+@pytest.mark.parametrize(
+    ("name", "crate", "module"),
+    [
+        ("match", "match_model", "match"),
+        ("core", "core_model", "core"),
+        ("yield", "yield_model", "yield_model"),
+        ("lambda", "lambda", "lambda_model"),
+        ("machine", "machine", "machine_model"),
+        ("kws", "kws", "kws"),
+    ],
+)
+def test_a_name_that_a_language_has_taken_gets_an_ending(name: str, crate: str, module: str):
+    case = bound.cases()["ring"]
+    unit = replace(case.unit, name=name)
+    rust, python = (binding(unit, case.constants, framework, None) for framework in ("rust", "micropython"))
+
+    assert f'name = "{crate}"\n' in rust["Cargo.toml"].decode() and f'links = "{name}"\n' in rust["Cargo.toml"].decode()
+    assert f'{crate} = {{ path = "../{name}" }}' in rust["README.md"].decode()
+    assert f"MP_REGISTER_MODULE(MP_QSTR_{module}, {name}_user_module);" in python[f"{name}_module.c"].decode()
+
+
 def test_its_functions_are_exactly_those_of_the_header():
     for name, case in bound.cases().items():
         made = files(case)
