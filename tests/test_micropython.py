@@ -120,6 +120,14 @@ def test_what_does_not_fit_is_one_line_and_leaves_the_model_as_it_was(call: str,
     assert (words[1:], found) == ([said], case.wanted)
 
 
+def test_a_call_while_another_one_runs_is_refused_and_the_other_one_is_right(digits: Path):
+    case = bound.cases()["while"]
+    found, said = run(digits, "! run <64", "* run <64", data=case.data)
+
+    assert found == case.wanted
+    assert said[1:] == ["RuntimeError: while_model runs already, in another thread or below"]
+
+
 def test_several_buffers_are_a_tuple_of_as_many(tmp_path: Path):
     case = bound.cases()["real"]
     program = built(case, tmp_path)

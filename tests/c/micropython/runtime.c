@@ -1,8 +1,9 @@
-// Runs a module of ours without MicroPython. Arguments are calls, such as `run < 64 > 10`: the
+// Runs a module of ours without MicroPython. Arguments are calls, such as `run <64 >10`: the
 // function, then its arguments. `<N` is N bytes of stdin in a bytes object, `f4` an array of
 // typecode f in 4 bytes, `>N` a bytearray, `s4` a str, `#7` an int, `(`, `)` are around a tuple.
 // What a call gives is written to stdout if it is bytes, in words to stderr otherwise. `*` calls
-// the next one as long as stdin has bytes.
+// the next one as long as stdin has bytes, `!` calls it once more while it runs.
+#include "py/mphal.h"
 #include "py/obj.h"
 
 #include <setjmp.h>
@@ -227,6 +228,24 @@ static mp_obj_t called(const char *name, size_t count, const mp_obj_t *objects)
     mp_raise_msg(&mp_type_ValueError, "no such function");
 }
 
+static const char *interrupting; // the function that is called once more while it runs
+static size_t interrupting_count;
+static mp_obj_t *interrupting_objects;
+
+void interrupted(void)
+{
+    const char *name = interrupting;
+    interrupting = NULL;
+    if (name != NULL) {
+        jmp_buf outer;
+        memcpy(&outer, &raised, sizeof raised);
+        if (setjmp(raised) == 0) {
+            show(called(name, interrupting_count, interrupting_objects), "\n");
+        }
+        memcpy(&raised, &outer, sizeof raised);
+    }
+}
+
 int main(int count, char **word)
 {
     (void)count;
@@ -234,7 +253,8 @@ int main(int count, char **word)
     called("__init__", 0, NULL);
     for (word++; *word != NULL;) {
         bool again = strcmp(*word, "*") == 0;
-        char **const name = word + again;
+        bool twice = strcmp(*word, "!") == 0;
+        char **const name = word + (again || twice);
         do {
             mp_obj_t objects[4];
             size_t found;
@@ -242,6 +262,9 @@ int main(int count, char **word)
             if (ended && again) {
                 break;
             }
+            interrupting = twice ? *name : NULL;
+            interrupting_count = found;
+            interrupting_objects = objects;
             size_t before = allocated;
             if (setjmp(raised) == 0) {
                 mp_obj_t result = called(*name, found, objects);
