@@ -232,9 +232,7 @@ class Source:
         """The model, and what it lends."""
         members = ["_not_sync: PhantomData<Cell<()>>,"]
         if self._arenas:
-            members.insert(
-                0, "_arena: PhantomData<&'a mut Arena>,".replace("Arena", _arena_type(self._unit, self._arenas[0]))
-            )
+            members.insert(0, f"_arena: PhantomData<&'a mut {_arena_type(self._unit, self._arenas[0])}>,")
         if self._streamed is not None:
             members.append("arrived: usize,")
         text = (
@@ -300,17 +298,16 @@ class Source:
 
     def _lending(self, function: str, struct: str, lent: Sequence[End]) -> list[str]:
         """A method that lends all inputs or outputs."""
-        mut, star = (" mut", "&mut *") if function == "inputs" else ("", "&*")
-        pub = "pub " if function == "inputs" else ""
-        members = [f"        {end.suffix}: {star}ffi::{end.suffix}().cast()," for end in lent]
+        written = function == "inputs"
+        mut, pub = ("mut ", "pub ") if written else ("", "")
+        members = [f"        {end.suffix}: &{mut}*ffi::{end.suffix}().cast()," for end in lent]
         body = [
             "// SAFETY: each is an array of its own in the arena, aligned to 4 bytes, of a type that has no invalid",
             "// values; the library touches none while the model is borrowed.",
             *["unsafe {", f"    {struct} {{", *members, "    }", "}"],
         ]
-        head = f"{pub}fn {function}(&{mut.strip()}{' ' if mut else ''}self) -> {struct}<'_>"
-        text = "The inputs, to be written." if mut else ""
-        return _documented(_block(head, body), text) if text else _block(head, body)
+        method = _block(f"{pub}fn {function}(&{mut}self) -> {struct}<'_>", body)
+        return _documented(method, "The inputs, to be written.") if written else method
 
     def _run(self) -> list[str]:
         safety = "// SAFETY: the model is held, so nothing else calls the library."
