@@ -486,6 +486,16 @@ def test_cargo_leaves_its_lock_as_it_was_written(workspace: Path, tmp_path: Path
     assert 'name = "while_model"\n' in before
 
 
+def test_one_tensor_is_not_lent_twice():
+    case = bound.cases()["pixels"]
+    unit = replace(case.unit, graph=replace(case.unit.graph, inputs=case.unit.graph.inputs * 2))
+
+    with pytest.raises(
+        TemplateError, match="--framework rust: two inputs of the model are one tensor, which Rust lends"
+    ):
+        binding(unit, {}, "rust", None)  # type: ignore[arg-type]
+
+
 def test_several_cores_have_no_crate(tmp_path: Path):
     with pytest.raises(TemplateError, match="--framework rust: a model of a crate runs on one core; leave --cores out"):
         binding(bound.several_cores(), {}, "rust", None)  # type: ignore[arg-type]

@@ -45,6 +45,8 @@ def faults(unit: Unit, cpu: str | None) -> Iterator[str]:
         yield "a model of a crate runs on one core; leave --cores out"
     if cpu is not None and cpu not in _CORES:
         yield f"no target of Rust is known for {cpu}; leave --cpu out for portable C"
+    if len({*unit.graph.inputs}) < len(unit.graph.inputs):
+        yield "two inputs of the model are one tensor, which Rust lends once; convert the model with one input for both"
 
 
 def crate(unit: Unit, found: Constants, cpu: str | None, about: About) -> Bundle:
