@@ -373,9 +373,9 @@ ZIG = {"CC": CLANG, "AR": f"{sys.executable} -m ziglang ar"}
 CROSS = [
     pytest.param("thumbv6m-none-eabi", None, "arm", ZIG, marks=needs("rustc")),
     pytest.param("thumbv7em-none-eabihf", "cortex-m4f", "arm", ZIG, marks=needs("rustc")),
-    pytest.param("thumbv7em-none-eabi", "cortex-m4f", "arm", ZIG, marks=needs("rustc")),
+    pytest.param("thumbv7em-none-eabi", "cortex-m4f", "arm", ZIG, marks=(needs("rustc"), pytest.mark.long)),
     pytest.param("thumbv8m.main-none-eabihf", None, "arm", {}, marks=needs("rustc", "arm-none-eabi-gcc")),
-    pytest.param("riscv32imc-unknown-none-elf", "rv32imc", "riscv32", ZIG, marks=needs("rustc")),
+    pytest.param("riscv32imc-unknown-none-elf", "rv32imc", "riscv32", ZIG, marks=(needs("rustc"), pytest.mark.long)),
     pytest.param("riscv32imac-unknown-none-elf", None, "riscv32", {}, marks=needs("rustc", "riscv64-unknown-elf-gcc")),
 ]
 MACHINES = {"arm": "EM_ARM", "riscv32": "EM_RISCV"}
