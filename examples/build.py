@@ -19,6 +19,7 @@ INSTALL = {
     "jupyter": "pip install notebook",
     "gen": "pip install shoehorn-mcu",
     "cmake": "pip install cmake",
+    "cargo": "https://rustup.rs",
     "pio": "pip install platformio",
     "arduino-cli": "https://arduino.github.io/arduino-cli",
     "west": "https://docs.zephyrproject.org/latest/develop/getting_started",

@@ -17,6 +17,8 @@ import pytest
 from compilers import HOST, ZIG
 from doc_code import ROOT
 from test_integrations import needs
+from test_rust import PATH as RUST_PATH
+from test_rust import needs as needs_rust
 
 EXAMPLES = ROOT / "examples"
 BOARDS = ("arduino", "zephyr", "esp-idf")
@@ -45,7 +47,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the examples, beside the generator's folder as in the repository; what git ignores is left out."""
     top = tmp_path_factory.mktemp("tree")
     (top / "generator").symlink_to(ROOT / "generator")
-    made = shutil.ignore_patterns("build", ".pio", "lib", "made", "digits", "*.onnx")
+    made = shutil.ignore_patterns("build", ".pio", "lib", "made", "digits", "target", "Cargo.lock", "*.onnx")
     return Path(shutil.copytree(EXAMPLES, top / "examples", ignore=made))
 
 
@@ -72,6 +74,19 @@ def test_the_cmake_program_reads_the_digit(tree: Path):
     assert (wrong.returncode, wrong.stderr) == (1, "none.txt: cannot be read as 8 lines of 8 characters\n")
 
 
+@needs_rust("cargo", "cc")
+def test_the_rust_program_reads_the_digit(tree: Path):
+    env = {**os.environ, "PATH": RUST_PATH}
+    command = [sys.executable, tree / "build.py", "rust"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "7"
+    program = tree / "rust" / "target" / "debug" / "read_digit"
+    wrong = subprocess.run([program, "none.txt"], capture_output=True, text=True)
+    assert (wrong.returncode, wrong.stderr) == (1, "none.txt: cannot be read as 8 lines of 8 characters\n")
+
+
 @needs("cmake")
 @pytest.mark.parametrize("name", ["cmake", "zephyr", "esp-idf"])
 def test_cmake_says_that_the_library_is_missing(name: str, tmp_path: Path):
@@ -84,7 +99,14 @@ def test_cmake_says_that_the_library_is_missing(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "program"), [("cmake", "gen"), ("arduino", "arduino-cli"), ("zephyr", "west"), ("esp-idf", "idf.py")]
+    ("name", "program"),
+    [
+        ("cmake", "gen"),
+        ("rust", "cargo"),
+        ("arduino", "arduino-cli"),
+        ("zephyr", "west"),
+        ("esp-idf", "idf.py"),
+    ],
 )
 def test_a_tool_that_is_missing_is_named_in_one_line_before_anything_is_written(
     name: str,

@@ -42,6 +42,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"console", ""},
     ),
     "shoehorn_mcu.emit": (
+        {"bindings"},
         {"folder"},
         {"model", "page"},
         {"kernels", "unit", "templates"},

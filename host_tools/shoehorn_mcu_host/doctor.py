@@ -209,6 +209,7 @@ def _compilers() -> Iterator[Check]:
         "Compiles a written library with GCC; Shoehorn's own builds use ziglang.",
         "on Debian `apt-get install gcc-arm-none-eabi`",
     )
+    yield _program("cargo", "Builds a crate (`gen library --framework rust`).", "https://rustup.rs")
 
 
 def _emulators() -> Iterator[Check]:

@@ -10,7 +10,7 @@ from shoehorn_mcu.cli.console import Grouped, emit_json, grouped, out, output_op
 from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.cli.plan import print_plan
-from shoehorn_mcu.emit import bundle
+from shoehorn_mcu.emit import bindings, bundle
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.options import Group, resolved
 
@@ -38,6 +38,21 @@ def _not_several(_context: click.Context, _option: click.Parameter, given: bool)
     is_flag=True,
     help="Write <model>.c and <model>.h and nothing else; the folder may have other files.",
 )
+@grouped(
+    Group.OUTPUT,
+    "--framework",
+    type=click.Choice(bindings.CHOICES),
+    default=bindings.NONE,
+    show_default=True,
+    help="Write a Rust crate without std, a user C module of MicroPython, or a CMSIS-Pack, instead of a C library.",
+)
+@grouped(
+    Group.OUTPUT,
+    "--about",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What a crate or pack says of itself: its version, url or vendor. Repeatable.",
+)
 @click.option("--concurrent", is_flag=True, hidden=True, expose_value=False, callback=_not_several)
 @writing_options
 @output_options
@@ -45,15 +60,25 @@ def library(
     model: Path,
     folder: Path | None,
     in_one_file: bool,
+    framework: str,
+    about: tuple[str, ...],
     caller_arena: bool,
     force: bool,
     planning: Planning,
     as_json: bool,
 ) -> None:
-    """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF, without a board."""
+    """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF, without a board.
+
+    With --framework it is a Rust crate, a module of MicroPython or a CMSIS-Pack.
+    """
+    if in_one_file and framework != bindings.NONE:
+        raise click.UsageError(f"--framework {framework} has a folder of its own; leave it or --single-file out")
+    if about and framework in (bindings.NONE, "micropython"):
+        raise click.UsageError("--about belongs to --framework rust and --framework cmsis-pack")
     _, options = resolved(planning.of_one(), caller_arena)
+    said_of_itself = bindings.About.of(about)
     with progress("planning") as say:
-        planned, files = build.alone(model, options, say, in_one_file)
+        planned, files = build.alone(model, options, say, in_one_file, framework, said_of_itself)
     print_notes(planned.notes)
     folder = folder or Path(planned.unit.name)
     (bundle.write_beside if in_one_file else bundle.write)(files, folder, force)

@@ -18,7 +18,7 @@ Bundle = Mapping[str, bytes]
 MANIFEST = ".shoehorn.json"
 DESCRIBING = ("reference", "models")
 """Folders of a project all of whose files describe its models."""
-_BUILT = ".pio"  # files that PlatformIO makes; kept when the folder is written again
+_BUILT = (".pio", "target")  # files that PlatformIO and Cargo make; kept when the folder is written again
 _CACHE = "__pycache__"  # bytecode that Python leaves beside the platform's files
 
 
@@ -90,11 +90,11 @@ def _sum(path: Path) -> str | None:
 
 
 def _present(folder: Path) -> list[str]:
-    """Paths of files (and links) below the folder, without what PlatformIO and Python made there."""
+    """Paths of files (and links) below the folder, without what PlatformIO, Cargo and Python made there."""
     found: list[str] = []
     for parent, folders, files in os.walk(folder):
         here = Path(parent)
-        folders[:] = [name for name in folders if name != _CACHE and (here != folder or name != _BUILT)]
+        folders[:] = [name for name in folders if name != _CACHE and (here != folder or name not in _BUILT)]
         links = [name for name in folders if (here / name).is_symlink()]
         found += [(here / name).relative_to(folder).as_posix() for name in (*files, *links)]
     return sorted(found)
@@ -114,8 +114,8 @@ def _known(folder: Path) -> Mapping[str, str] | None:
 def write(bundle: Bundle, folder: Path, force: bool = False) -> None:
     """Writes the bundle beside `folder` and then renames it, so that no folder is ever half written.
 
-    An earlier folder of Shoehorn is replaced, its `.pio` kept. With `force`, files that were changed are replaced and
-    files that were added are kept. Raises FolderError and changes nothing otherwise.
+    An earlier folder of Shoehorn is replaced, its `.pio` or `target` kept. With `force`, files that were changed are
+    replaced and files that were added are kept. Raises FolderError and changes nothing otherwise.
     """
     with _writing(folder) as (target, fresh):
         refuse_foreign(target, force)
@@ -247,6 +247,7 @@ def _swap(fresh: Path, target: Path) -> None:
     except OSError:
         old.rename(target)
         raise
-    if (old / _BUILT).is_dir():
-        (old / _BUILT).rename(target / _BUILT)
+    for name in _BUILT:
+        if (old / name).is_dir():
+            (old / name).rename(target / name)
     shutil.rmtree(old, ignore_errors=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoehorn_mcu import importers, passes
+from shoehorn_mcu.emit import bindings
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.app import Models
 from shoehorn_mcu.emit.folder.energy import Energy
@@ -288,10 +289,20 @@ def firmware(
 
 
 def alone(
-    model: Model, options: Options, say: Callable[[str], None] = lambda _: None, in_one_file: bool = False
+    model: Model,
+    options: Options,
+    say: Callable[[str], None] = lambda _: None,
+    in_one_file: bool = False,
+    framework: str = bindings.NONE,
+    about: bindings.About | None = None,
 ) -> tuple[Planned, Bundle]:
-    """The plan and every file of the library alone; `in_one_file`: a C file and its header."""
+    """The plan and every file of the library alone; `in_one_file`: a C file and its header.
+
+    With a `framework` (one of emit.bindings.CHOICES) the files are those that it builds, a package that says `about`.
+    """
     planned = plan_model(model, None, options, say)
+    if framework != bindings.NONE:
+        return planned, bindings.binding(planned.unit, planned.constants, framework, options.cpu, about)
     return planned, (single_file if in_one_file else library)(planned.unit, planned.constants)
 
 

@@ -1,0 +1,163 @@
+"""The library as a CMSIS-Pack: a folder with its description (.pdsc), and the .pack made of it.
+
+The description is that of the Open-CMSIS-Pack specification, schema version 1.7.36, the first with `csolution`.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from xml.etree import ElementTree as ET
+
+from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.bindings.about import About
+from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.folder.readme import example, use
+from shoehorn_mcu.emit.folder.single_file import single_file
+from shoehorn_mcu.emit.model.forms import Forms
+from shoehorn_mcu.emit.model.weights import Constants
+from shoehorn_mcu.emit.templates import filled
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.machine.targets import CPUS, Isa
+from shoehorn_mcu.machine.targets import cpu as key_of
+
+_SCHEMA = "1.7.36"
+CORES: Mapping[str, str] = {
+    "Cortex-M0": "ARMCM0",
+    "Cortex-M0+": "ARMCM0P",
+    "Cortex-M1": "ARMCM1",
+    "Cortex-M3": "ARMCM3",
+    "Cortex-M4": "ARMCM4",
+    "Cortex-M7": "ARMCM7",
+    "Cortex-M23": "ARMCM23",
+    "Cortex-M33": "ARMCM33",
+    "Cortex-M35P": "ARMCM35P",
+    "Cortex-M55": "ARMCM55",
+    "Cortex-M85": "ARMCM85",
+}
+"""The cores of a condition, and the device of ARM::Cortex_DFP that has each."""
+_ANY = "Cortex-M4"  # of the program, where the code is portable
+# What a chip with the core may lack, and the attributes of one that does not.
+_OPTIONAL: Mapping[Isa, Mapping[str, Sequence[tuple[str, str]]]] = {
+    Isa.SIMD32: dict.fromkeys(("Cortex-M33", "Cortex-M35P"), (("Ddsp", "DSP"),)),
+    Isa.MVE: dict.fromkeys(("Cortex-M55", "Cortex-M85"), (("Dmve", "MVE"), ("Dmve", "FP_MVE"))),
+}
+_COMPILERS: Sequence[dict[str, str]] = (
+    {"Tcompiler": "GCC"},
+    {"Tcompiler": "CLANG"},
+    {"Tcompiler": "ARMCC", "Toptions": "AC6"},
+)
+_CLASS, _GROUP = "Machine Learning", "Shoehorn"
+_LONGEST = 32  # characters of a component's name
+
+
+def faults(unit: Unit, cpu: str | None) -> Iterator[str]:
+    """Why there is no pack of the model, each with the cure."""
+    if unit.cores > 1:
+        yield "the program of a pack runs on one core; leave --cores out"
+    if cpu is not None and cpu not in {key_of(core) for core in CORES}:
+        yield f"a pack is for Cortex-M, and {cpu} is none; name one by --cpu, or leave it out for portable C"
+
+
+def pack(unit: Unit, found: Constants, cpu: str | None, about: About) -> Bundle:
+    """Every file of the folder, by path, and below `<vendor>.<model>.<version>.pack` an archive of all of them."""
+    cores = [core for core in CORES if _runs(unit, core)]
+    device = next((core for core in cores if cpu == key_of(core)), _ANY)
+    form = Forms(unit)
+    values = {
+        "NAME": unit.name,
+        "VENDOR": about.vendor,
+        "VERSION": about.version,
+        "DEVICE": CORES[device],
+        "COMPONENT": f"{about.vendor}::{_CLASS}:{_GROUP}:{_component(unit)}",
+        "CORES": "every Cortex-M" if len(cores) == len(CORES) else ", ".join(cores),
+        "EXAMPLE": "\n".join(example(unit)),
+        "ARENAS": form.arenas.readme,
+        "USE": "\n".join(use(unit)),
+    }
+    templates = {
+        path.replace("model.", f"{unit.name}."): data for path, data in filled("bindings/cmsis-pack", values).items()
+    }
+    files = {**templates, **{f"src/{path}": data for path, data in single_file(unit, found).items()}}
+    files[f"{about.vendor}.{unit.name}.pdsc"] = _description(unit, cores, about)
+    files = dict(sorted(files.items()))
+    return {**files, f"{about.vendor}.{unit.name}.{about.version}.pack": _archive(files)}
+
+
+def _runs(unit: Unit, core: str) -> bool:
+    """Whether a core runs the kernels; those of Armv6-M run on every Cortex-M."""
+    has = {*CPUS[key_of(core)].isas, Isa.THUMB}
+    return all(stage.kernel.variant.isa in has for stage in unit.stages)
+
+
+def _component(unit: Unit) -> str:
+    return unit.name[:_LONGEST]
+
+
+def _description(unit: Unit, cores: Sequence[str], about: About) -> bytes:
+    """The .pdsc file."""
+    name, said = unit.name, f"The network {unit.name} as static C: no heap, an arena of {unit.plan.total_bytes} bytes"
+    package = ET.Element("package", {"schemaVersion": _SCHEMA})
+    for tag, text in (("vendor", about.vendor), ("name", name), ("description", said), ("url", about.url)):
+        ET.SubElement(package, tag).text = text
+    licences = ET.SubElement(ET.SubElement(package, "licenseSets"), "licenseSet", {"id": "all", "default": "true"})
+    ET.SubElement(licences, "license", {"name": "LICENSE", "title": "BSD Zero Clause License", "spdx": c.LICENCE})
+    release = ET.SubElement(ET.SubElement(package, "releases"), "release", {"version": about.version})
+    release.text = f"Written by Shoehorn {__version__}."
+    keywords = ET.SubElement(package, "keywords")
+    for word in ("neural network", "machine learning", name):
+        ET.SubElement(keywords, "keyword").text = word
+
+    conditions = ET.SubElement(package, "conditions")
+    compilers = ET.SubElement(conditions, "condition", {"id": "compilers"})
+    for row in _COMPILERS:
+        ET.SubElement(compilers, "accept", row)
+    whole = {"id": "library"}
+    if len(cores) < len(CORES):
+        allowed = ET.SubElement(conditions, "condition", {"id": "cores"})
+        for attributes in _accepted(unit, cores):
+            ET.SubElement(allowed, "accept", attributes)
+    library = ET.SubElement(conditions, "condition", whole)
+    for each in ("compilers", *(["cores"] if len(cores) < len(CORES) else [])):
+        ET.SubElement(library, "require", {"condition": each})
+
+    solution = ET.SubElement(package, "csolution")
+    places = {"type": "Model", "file": f"{name}.clayer.yml", "path": "solution/layer", "copy-to": f"layer/{name}"}
+    ET.SubElement(solution, "clayer", places)
+    template = {"name": f"Program of {name}", "file": f"{name}.csolution.yml", "path": "solution", "copy-to": name}
+    ET.SubElement(ET.SubElement(solution, "template", template), "description").text = f"Runs the network {name}"
+
+    identity = {"Cclass": _CLASS, "Cgroup": _GROUP, "Csub": _component(unit), "Cversion": about.version}
+    component = ET.SubElement(
+        ET.SubElement(package, "components"), "component", {"Cvendor": about.vendor, **identity, "condition": "library"}
+    )
+    ET.SubElement(component, "description").text = said
+    listed = ET.SubElement(component, "files")
+    for category, path in (("doc", "README.md"), ("header", f"src/{name}.h"), ("source", f"src/{name}.c")):
+        ET.SubElement(listed, "file", {"category": category, "name": path})
+    ET.indent(package)
+    text = ET.tostring(package, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<!-- {c.SPDX} -->\n{text}\n'.encode()
+
+
+def _accepted(unit: Unit, cores: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The attributes of chips that run the kernels."""
+    used = {stage.kernel.variant.isa for stage in unit.stages}
+    for core in cores:
+        lacking = [
+            _OPTIONAL[isa][core] for isa in sorted(used, key=lambda i: i.value) if core in _OPTIONAL.get(isa, {})
+        ]
+        yield from ({"Dcore": core, key: value} for key, value in (lacking[0] if lacking else [("Dcore", core)]))
+
+
+def _archive(files: Bundle) -> bytes:
+    """A zip file of the files, the same for the same files: not compressed, because a zlib may do so in another way."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        for path, data in files.items():
+            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            archive.writestr(entry, data)
+    return made.getvalue()

@@ -1,0 +1,441 @@
+"""The text of a crate's lib.rs: types and constants of a model, its functions in C, and the `Model` that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.bindings.ends import End, ends
+from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
+from shoehorn_mcu.emit.unit import Arena, Unit
+
+TYPES: Mapping[str, str] = {
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "uint16": "u16",
+    "int32": "i32",
+    "uint32": "u32",
+    "int64": "[u8; 8]",  # an arena aligns to 4 bytes, a reference to i64 to 8
+    "uint64": "[u8; 8]",
+    "float16": "u16",  # by its bits
+    "float32": "f32",
+    "bool": "u8",
+}
+_WIDTH = 100  # of rustfmt
+
+
+def camel(name: str) -> str:
+    """`input_1` as the name of a type: `Input1`."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _block(head: str, body: Sequence[str], tail: str = "}") -> list[str]:
+    return [f"{head} {{", *(f"    {line}" if line else "" for line in body), tail]
+
+
+def _documented(lines: Sequence[str], text: str) -> list[str]:
+    """Lines behind a comment of rustdoc, which is broken into lines of the width."""
+    words, said = text.split(), ["///"]
+    for word in words:
+        if len(said[-1]) + 1 + len(word) > _WIDTH - 4 and said[-1] != "///":
+            said.append("///")
+        said[-1] += f" {word}"
+    return [*said, *lines]
+
+
+class Source:
+    """lib.rs of one model, in the crate of this name."""
+
+    def __init__(self, unit: Unit, crate_name: str) -> None:
+        self._unit, self._crate = unit, crate_name
+        self._ends = ends(unit)
+        self._inputs = [end for end in self._ends if end.is_input]
+        self._outputs = [end for end in self._ends if not end.is_input]
+        self._streamed = next((end for end in self._inputs if end.by_rows), None)
+        self._handed_out = next((end for end in self._outputs if end.by_rows), None)
+        self._states = bool(unit.graph.states)
+        self._arenas: Sequence[Arena] = list(unit.arenas.values()) if unit.caller_arena else ()
+        # Of a model that borrows its arenas: `Model<'a>`, and that of methods that do not name the lifetime.
+        self._model = "Model<'a>" if self._arenas else "Model"
+
+    def text(self) -> str:
+        """The whole file."""
+        parts: list[Sequence[str]] = [
+            self._head(),
+            ["mod taken;", "", *self._uses()],
+            self._about_model(),
+            *(self._about_end(end) for end in self._ends),
+            *([self._classes()] if self._unit.classes else []),
+            *(self._arena(arena) for arena in self._arenas),
+            self._ffi(),
+            *self._structs(),
+            _block(f"impl{self._lifetime} {self._model}", self._methods()),
+            self._drop(),
+            *([self._on_row()] if self._handed_out else []),
+        ]
+        return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+    @property
+    def _lifetime(self) -> str:
+        return "<'a>" if self._arenas else ""
+
+    def _head(self) -> list[str]:
+        unit = self._unit
+        head = f"//! {c.quoted(unit.graph.name)[1:-1]}"
+        title = "".join(ch if " " <= ch <= "~" and ch not in "`[]<>\\" else "?" for ch in head)
+        return [
+            f"// {c.SPDX}",
+            f"{title} as a `no_std` crate, written by Shoehorn {__version__}.",
+            "//!",
+            "//! Nothing is allocated and no inference can fail. One [`Model`] at a time runs the network, whose",
+            "//! tensors share one arena.",
+            "//!",
+            "//! ```",
+            *(f"//! {line}".rstrip() for line in self.example()),
+            "//! ```",
+            "#![no_std]",
+            "#![warn(missing_docs)]",
+            "#![allow(clippy::approx_constant, clippy::excessive_precision)] // scales are what they are",
+        ]
+
+    def example(self) -> list[str]:
+        """Rust that runs one inference."""
+        name, unit = self._crate, self._unit
+        taken = ", ".join(f"&mut {_arena_name(unit, arena)}" for arena in self._arenas)
+        lines = [
+            f"let mut {_arena_name(unit, arena)} = {name}::{_arena_type(unit, arena)}::new();" for arena in self._arenas
+        ]
+        lines += [f'let mut model = {name}::Model::take({taken}).expect("nobody else has the model");', ""]
+        rows, handed_out = self._streamed, self._handed_out
+        sink = "|y, row| { /* use row y of the output */ let _ = (y, row); }" if handed_out else ""
+        if rows is not None:
+            lines += [
+                f"for _ in 0..{name}::INPUT_ROWS {{",
+                f"    model.next_row().fill({_zero(rows, name)}); // your row",
+            ]
+            if handed_out is not None:
+                lines += [f"    model.push_next_row({sink});", "}"]
+            else:
+                lines += ["    if let Some(outputs) = model.push_next_row() {"]
+                lines += ["        let _first = outputs.output[0];", "    }", "}"]
+            return lines
+        for end in self._inputs:
+            lines.append(f"model.inputs().{end.suffix}.fill({_zero(end, name)}); // your values")
+        return [*lines, *([f"model.run({sink});"] if handed_out else ["let _first = model.run().output[0];"])]
+
+    def _uses(self) -> list[str]:
+        names = ["use core::marker::PhantomData;"]
+        if self._handed_out is not None:
+            names += ["use core::ptr::null_mut;", "use core::sync::atomic::{AtomicPtr, Ordering};"]
+        return ["use core::cell::Cell;", *names]
+
+    def _about_model(self) -> list[str]:
+        unit, sha = self._unit, self._unit.source_sha256
+        lines = _documented([f'pub const GENERATOR_VERSION: &str = "{__version__}";'], "The version of Shoehorn.")
+        if sha:
+            lines += _documented([f'pub const MODEL_SHA256: &str = "{sha}";'], "The SHA-256 of the model's file.")
+        for arena in unit.arenas.values():
+            text = f"Bytes of memory for the tensors{arena.inside}."
+            lines += _documented([f"pub const {_arena_bytes(unit, arena)}: usize = {arena.bytes};"], text)
+        return lines
+
+    def _about_end(self, end: End) -> list[str]:
+        stem, type_, element = end.suffix.upper(), camel(end.suffix), TYPES[end.type.dtype.value]
+        kind, values = end.suffix.replace("_", " ").capitalize(), end.type.dtype.value
+        shape = ", ".join(map(str, end.type.shape))
+        wide = " Bytes are in the order of the core." if element.startswith("[") else ""
+        lines = _documented(
+            [f"pub type {type_} = [{element}; {stem}_ELEMENTS];"], f"{kind}, `{end.shown}`: values are {values}.{wide}"
+        )
+        numbers = [("ELEMENTS", "usize", str(end.type.elements), f"The elements of [`{type_}`].")]
+        numbers += [("SHAPE", f"[usize; {len(end.type.shape)}]", f"[{shape}]", f"The dimensions of [`{type_}`].")]
+        if end.by_rows:
+            text = f"A row of [`{type_}`], one step along its height."
+            lines += _documented([f"pub type {type_}Row = [{element}; {stem}_ROW_ELEMENTS];"], text)
+            numbers += [("ROWS", "usize", str(end.type.rows), f"The rows of [`{type_}`].")]
+            numbers += [("ROW_ELEMENTS", "usize", str(end.row_elements), f"The elements of a [`{type_}Row`].")]
+        if end.quantisation is not None:
+            scale, zero = end.quantisation
+            formula = f"real value = [`{stem}_SCALE`] * (stored value - [`{stem}_ZERO_POINT`])"
+            numbers += [("SCALE", "f32", _float(scale), f"Scale: {formula}.")]
+            numbers += [("ZERO_POINT", element if element[0] != "[" else "i64", str(zero), "The stored value of 0.0.")]
+        for name, kind, value, text in numbers:
+            lines += _documented([f"pub const {stem}_{name}: {kind} = {value};"], text)
+        return lines
+
+    def _classes(self) -> list[str]:
+        names = self._unit.classes
+        rows = [f"    {_string(name)}," for name in names]
+        lines = ["#[rustfmt::skip]", f"pub const CLASSES: [&str; {len(names)}] = [", *rows, "];"]
+        return _documented(lines, "The names of the classes, in the order of the output.")
+
+    def _arena(self, arena: Arena) -> list[str]:
+        unit = self._unit
+        name, size = _arena_type(unit, arena), _arena_bytes(unit, arena)
+        new = _documented(
+            _block("pub const fn new() -> Self", [f"Self([0; {size}])"]), "An arena; its contents mean nothing."
+        )
+        body = [
+            "let aligned = memory.as_ptr() as usize % core::mem::align_of::<Self>() == 0;",
+            "if !aligned || memory.len() < core::mem::size_of::<Self>() {",
+            "    return None;",
+            "}",
+            "// SAFETY: the bytes suffice, are aligned, and are borrowed for as long as the arena; any are valid.",
+            "Some(unsafe { &mut *memory.as_mut_ptr().cast() })",
+        ]
+        text = (
+            "The first bytes of other memory as an arena, or None where they are too few or not aligned. So several "
+            "models that take turns share memory."
+        )
+        of = _documented(_block("pub fn of(memory: &mut [u8]) -> Option<&mut Self>", body), text)
+        default = ["fn default() -> Self {", "    Self::new()", "}"]
+        keeps = " The model keeps values there between inferences." if self._states else ""
+        lines = [f"#[repr(C, align({ARENA_ALIGNMENT}))]", f"pub struct {name}([u8; {size}]);"]
+        return [
+            *_documented(lines, f"The memory for the tensors{arena.inside}, which the program owns.{keeps}"),
+            "",
+            *_block(f"impl {name}", [*new, "", *of]),
+            "",
+            *_block(f"impl Default for {name}", default),
+        ]
+
+    def _ffi(self) -> list[str]:
+        """The functions of the header, in its order."""
+        unit, rows, heads = self._unit, self._streamed, list[tuple[str, str]]()
+        if self._arenas:
+            taken = ", ".join(f"{_arena_name(unit, arena)}: *mut c_void" for arena in self._arenas)
+            heads.append(("init", f"({taken})"))
+        if rows is not None:
+            heads += [("push_row", "(row: *const c_void)"), ("next_row", "() -> *mut c_void")]
+            heads += [("restart", "()")] if self._states else []
+        for end in self._ends:
+            if not end.by_rows:
+                const = "mut" if end.is_input else "const"
+                heads.append((end.suffix, f"() -> *{const} {TYPES[end.type.dtype.value]}"))
+        heads += [] if rows is not None else [("run", "()")]
+        heads += [("reset", "()")] if self._states or rows is not None else []
+        heads += [("class", "(number: i32) -> *const u8")] if unit.classes else []
+        body: list[str] = []
+        for name, head in heads:
+            body += [f'#[link_name = "{unit.name}_{name}"]', f"pub fn {name}{head};"]
+        void = any("c_void" in head for _, head in heads)
+        inner = [*(["use core::ffi::c_void;", ""] if void else []), *_block('extern "C"', body)]
+        allowed = ["#[allow(missing_docs)]"]
+        text = f"The functions of `c/{unit.name}.h`, which says what each of them does, and when it may be called."
+        return _documented([*allowed, *_block("pub mod ffi", inner)], text)
+
+    def _structs(self) -> Iterator[list[str]]:
+        """The model, and what it lends."""
+        members = ["_not_sync: PhantomData<Cell<()>>,"]
+        if self._arenas:
+            members.insert(0, f"_arena: PhantomData<&'a mut {_arena_type(self._unit, self._arenas[0])}>,")
+        if self._streamed is not None:
+            members.append("arrived: usize,")
+        text = (
+            "The model. At most one exists at a time, because the functions of C have one memory. Another thread may "
+            "have it, but threads do not share it."
+        )
+        yield [
+            "static TAKEN: taken::Taken = taken::Taken::new();",
+            "",
+            *_documented(_block(f"pub struct {self._model}", members), text),
+        ]
+        if self._streamed is None:
+            text = "The inputs. An inference reuses their bytes, so write all values before each [`Model::run`]."
+            yield self._lent("Inputs", self._inputs, "&'a mut", text)
+        if self._handed_out is None:
+            text = "The outputs of an inference. They end where the model is used for the next one."
+            yield self._lent("Outputs", self._outputs, "&'a", text, "#[derive(Clone, Copy)]")
+
+    @staticmethod
+    def _lent(name: str, lent: Sequence[End], reference: str, text: str, *derived: str) -> list[str]:
+        """A struct of references to inputs or outputs."""
+        body: list[str] = []
+        for end in lent:
+            body += _documented([f"pub {end.suffix}: {reference} {camel(end.suffix)},"], f"`{end.shown}`.")
+        return _documented([*derived, *_block(f"pub struct {name}<'a>", body)], text)
+
+    def _methods(self) -> list[str]:
+        groups = [self._take()]
+        if self._streamed is None:
+            groups += [self._lending("inputs", "Inputs", self._inputs), self._run()]
+        else:
+            groups += self._streaming()
+        if self._states:
+            text = "The states get their first values again, which a model that was just taken has, too."
+            body = ["// SAFETY: the model is held, so nothing else calls the library.", "unsafe { ffi::reset() };"]
+            body += ["self.arrived = 0;"] if self._streamed is not None else []
+            groups.append(_documented(_block("pub fn reset(&mut self)", body), text))
+        if self._handed_out is None:
+            groups.append(self._lending("outputs", "Outputs", self._outputs))
+        lines: list[str] = []
+        for group in groups:
+            lines += [*([""] if lines else []), *group]
+        return lines
+
+    def _take(self) -> list[str]:
+        unit = self._unit
+        taken = ", ".join(f"{_arena_name(unit, a)}: &'a mut {_arena_type(unit, a)}" for a in self._arenas)
+        body = ["if !TAKEN.take() {", "    return None;", "}"]
+        begun = "init" if self._arenas else "reset" if self._states or self._streamed else ""
+        if begun:
+            names = [_arena_name(unit, arena) for arena in self._arenas]
+            body += [
+                f"let {name}: *mut {_arena_type(unit, a)} = {name};"
+                for name, a in zip(names, self._arenas, strict=True)
+            ]
+            body += ["// SAFETY: the model is held, so nothing else calls the library."]
+            body += [f"unsafe {{ ffi::{begun}({', '.join(f'{name}.cast()' for name in names)}) }};"]
+        members = [*(["_arena: PhantomData,"] if self._arenas else []), "_not_sync: PhantomData,"]
+        members += ["arrived: 0,"] if self._streamed is not None else []
+        body += ["Some(Self {", *(f"    {member}" for member in members), "})"]
+        text = "The model, or None while it exists elsewhere. Dropping it gives it back."
+        return _documented(_block(f"pub fn take({taken}) -> Option<Self>", body), text)
+
+    def _lending(self, function: str, struct: str, lent: Sequence[End]) -> list[str]:
+        """A method that lends all inputs or outputs."""
+        written = function == "inputs"
+        mut, pub = ("mut ", "pub ") if written else ("", "")
+        members = [f"        {end.suffix}: &{mut}*ffi::{end.suffix}().cast()," for end in lent]
+        body = [
+            "// SAFETY: each is an array of its own in the arena, aligned to 4 bytes, of a type that has no invalid",
+            "// values; the library touches none while the model is borrowed.",
+            *["unsafe {", f"    {struct} {{", *members, "    }", "}"],
+        ]
+        method = _block(f"{pub}fn {function}(&{mut}self) -> {struct}<'_>", body)
+        return _documented(method, "The inputs, to be written.") if written else method
+
+    def _run(self) -> list[str]:
+        safety = "// SAFETY: the model is held, so nothing else calls the library."
+        if self._handed_out is None:
+            body = [safety, "unsafe { ffi::run() };", "self.outputs()"]
+            text = "One inference of the values in the inputs."
+            return _documented(_block("pub fn run(&mut self) -> Outputs<'_>", body), text)
+        body = [safety, "handing_out(&mut on_row, || unsafe { ffi::run() });"]
+        text = (
+            "One inference of the values in the inputs. `on_row` gets the number of each row of the output and the "
+            "row, as soon as it is finished."
+        )
+        return _documented(_block(f"pub fn run(&mut self, mut on_row: {_SINK})", body), text)
+
+    def _streaming(self) -> list[list[str]]:
+        handed = self._handed_out is not None
+        sink, result = (f", mut on_row: {_SINK}", "bool") if handed else ("", "Option<Outputs<'_>>")
+        given = (
+            "`on_row` gets each row of the output that is finished; true after the last row"
+            if handed
+            else "The outputs after the last row, None before"
+        )
+        call = (
+            "handing_out(&mut on_row, || unsafe {{ ffi::push_row({}) }});"
+            if handed
+            else "unsafe {{ ffi::push_row({}) }};"
+        )
+        safety = "// SAFETY: a row has as many bytes as the library reads, and the model is held."
+        counting = ["self.arrived = (self.arrived + 1) % INPUT_ROWS;"]
+        counting += ["self.arrived == 0"] if handed else ["(self.arrived == 0).then(|| self.outputs())"]
+        copied = [safety, "let place = row.as_ptr().cast();", call.format("place"), *counting]
+        placed = [safety, call.format("ffi::next_row()"), *counting]
+        anew = "restart" if self._states else "reset"
+        place = [
+            "// SAFETY: the row is in the arena, aligned to 4 bytes, and no step uses its bytes before it is pushed."
+        ]
+        place += ["unsafe { &mut *ffi::next_row().cast() }"]
+        dropped = [
+            "// SAFETY: the model is held, so nothing else calls the library.",
+            f"unsafe {{ ffi::{anew}() }};",
+            "self.arrived = 0;",
+        ]
+        states = " States stay." if self._states else ""
+        return [
+            _documented(
+                _block(f"pub fn push_row(&mut self, row: &InputRow{sink}) -> {result}", copied),
+                f"Computes what the next row of the input makes possible. {given}.",
+            ),
+            _documented(
+                _block("pub fn next_row(&mut self) -> &mut InputRow", place),
+                "The place of the next row, to be written and then pushed by [`Model::push_next_row`] without a copy.",
+            ),
+            _documented(
+                _block(f"pub fn push_next_row(&mut self{sink}) -> {result}", placed),
+                "The same as [`Model::push_row`] with the row that was written to [`Model::next_row`].",
+            ),
+            _documented(
+                _block(f"pub fn {anew}(&mut self)", dropped),
+                f"Abandons an unfinished inference: the next row is row 0.{states}",
+            ),
+        ]
+
+    def _drop(self) -> list[str]:
+        name = "Model<'_>" if self._arenas else "Model"
+        return _block(f"impl Drop for {name}", _block("fn drop(&mut self)", ["TAKEN.give();"]))
+
+    def _on_row(self) -> list[str]:
+        """The function that the library calls, and how it finds the program's."""
+        return f"""
+type Sink<'a> = &'a mut dyn FnMut(usize, &OutputRow);
+
+static SINK: AtomicPtr<Sink<'static>> = AtomicPtr::new(null_mut());
+
+/// Calls `run` while rows of the output go to `sink`.
+fn handing_out(sink: &mut dyn FnMut(usize, &OutputRow), run: impl FnOnce()) {{
+    let mut sink: Sink<'_> = sink;
+    SINK.store(core::ptr::addr_of_mut!(sink).cast(), Ordering::Relaxed);
+    run();
+    SINK.store(null_mut(), Ordering::Relaxed);
+}}
+
+#[export_name = "{self._unit.name}_on_row"]
+extern "C" fn on_row(y: i32, row: *const OutputRow) {{
+    let sink = SINK.load(Ordering::Relaxed);
+    if !sink.is_null() {{
+        // SAFETY: `handing_out` waits for the library, which calls this with a row of its arena.
+        unsafe {{ (*sink)(y as usize, &*row) }};
+    }}
+}}""".strip().splitlines()
+
+
+_SINK = "impl FnMut(usize, &OutputRow)"
+
+
+def _arena_name(unit: Unit, arena: Arena) -> str:
+    """The name of a variable: `arena`, or `arena_slow` of the memory slow."""
+    return _arena_stem(unit, arena).lower()
+
+
+def _arena_type(unit: Unit, arena: Arena) -> str:
+    return camel(_arena_stem(unit, arena).lower())
+
+
+def _arena_bytes(unit: Unit, arena: Arena) -> str:
+    return f"{_arena_stem(unit, arena)}_BYTES"
+
+
+def _arena_stem(unit: Unit, arena: Arena) -> str:
+    return arena.macro.removeprefix(f"{unit.upper}_")
+
+
+def _zero(end: End, crate_name: str) -> str:
+    """The stored value of 0.0, for an example."""
+    element = TYPES[end.type.dtype.value]
+    if end.quantisation is not None and element[0] != "[":
+        return f"{crate_name}::{end.suffix.upper()}_ZERO_POINT"
+    return "0.0" if element == "f32" else "[0; 8]" if element[0] == "[" else "0"
+
+
+def _float(value: float) -> str:
+    """The shortest literal that is this float32."""
+    text = (
+        np.format_float_scientific(np.float32(value), trim="-") if not 1e-4 <= value < 1e6 else str(np.float32(value))
+    )
+    return text
+
+
+def _string(text: str) -> str:
+    """A string literal; what is not plain ASCII by its code."""
+    plain = set(map(chr, range(32, 127))) - set('"\\')
+    return '"' + "".join(ch if ch in plain else f"\\u{{{ord(ch):x}}}" for ch in text) + '"'

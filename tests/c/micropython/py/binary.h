@@ -1,0 +1,1 @@
+#define BYTEARRAY_TYPECODE 1

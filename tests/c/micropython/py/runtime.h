@@ -1,0 +1,1 @@
+#include "obj.h"
