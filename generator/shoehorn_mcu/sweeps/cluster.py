@@ -167,7 +167,7 @@ def connected(scheduler: str | None, workers: int, scratch: Path, files: Securit
                 n_workers=workers,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # Dask opens a port for it in any case; here one that is free
                 local_directory=str(scratch),
                 memory_limit=0,
                 silence_logs=50,
