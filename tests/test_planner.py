@@ -342,11 +342,12 @@ def test_the_check_sees_rows_of_the_input_that_come_late_twice_or_in_disorder():
     plan = make_plan(problem, Goal.SRAM)
     first, *others = plan.steps
     late = next(i for i, s in enumerate(others) if not s.delivers)
+    disorder = "the rows of the streamed input 'x' arrive in another order than 0..7"
     for steps, word in (
-        ((*others, first), "another order"),
-        ((first, *plan.steps), "another order"),
+        ((*others, first), disorder),
+        ((first, *plan.steps), disorder),
         ((others[late], *plan.steps), f"step 0 ({others[late].op}) comes before the first row"),
-        (tuple(others), "another order"),
+        (tuple(others), disorder),
     ):
         assert any(word in fault for fault in check(problem, replace(plan, steps=steps))), word
 
