@@ -33,7 +33,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu.cli": (
         {"group"},
-        {"bench", "project", "library", "slim", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
+        {"bench", "project", "library", "slim", "tune", "validate", "monitor", "inspect", "lists", "doctor", "mlperf"},
         {"energy"},
         {"buffers", "device", "graph", "outside", "plan", "quantize"},
         {"options", "page"},
@@ -86,7 +86,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu_host": (
         {"doctor"},
-        {"energy", "validate"},
+        {"energy", "mlperf", "validate"},
         {"board"},
         {"firmware"},
         {"folder"},

@@ -103,8 +103,8 @@ def _needed(models: Models) -> str:
     arena = "SH_APP_ARENA_BYTES" if len(models.units) > 1 else f"{models.units[0].upper}_ARENA_BYTES"
     stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (models.cores > 1)
     heard = " + SH_APP_SOUND_BYTES" * hears(models.task)
-    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}" + f" + {models.weights_bytes}u" * (models.weights_bytes > 0) + heard
-    return f"{arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest}"
+    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}" + f" + {models.weights_bytes}u" * (models.weights_bytes > 0)
+    return f"{arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest}{heard}"
 
 
 def _db_size(models: Models, task: Task | None, buffer: bool) -> int:

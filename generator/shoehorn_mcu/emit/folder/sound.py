@@ -8,9 +8,9 @@ of mlcommons/tiny).
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.ir import Array
 from shoehorn_mcu_host.base.tasks import CHUNK, DETECTS_ABOVE, RATE, WAKE_WORD, Task
 
 POINTS = 2 * CHUNK
@@ -37,16 +37,17 @@ def app(task: Task, input_bytes: int) -> dict[str, str]:
     }
 
 
-def _mel(hz: Array) -> Array:
-    return 1127.0 * np.log1p(hz / 700.0)
+def _mel(hz: NDArray[np.float64]) -> NDArray[np.float64]:
+    mel: NDArray[np.float64] = 1127.0 * np.log1p(hz / 700.0)
+    return mel
 
 
-def bands() -> tuple[Array, Array]:
+def bands() -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """For each bin of the spectrum below 8 kHz the band that it rises in, and its weight there.
 
     The weight in the band below is one minus that. Bin 0 has no weight.
     """
-    edges = np.linspace(_mel(np.array(0.0)), _mel(np.array(RATE / 2)), BANDS + 2)
+    edges = np.linspace(0.0, float(_mel(np.array([RATE / 2]))[0]), BANDS + 2)
     at = _mel(np.arange(POINTS // 2) * RATE / POINTS)
     band = np.clip(np.searchsorted(edges, at, side="right") - 1, 0, BANDS)
     rises = (at - edges[band]) / (edges[band + 1] - edges[band])
@@ -61,7 +62,12 @@ def tables() -> str:
     sine = np.sin(2 * np.pi * np.arange(POINTS // 4 + 1) / POINTS).astype(np.float32)
     first = np.searchsorted(band, np.arange(BANDS + 2)).astype(np.uint16)
     first[0] = 1
-    arrays = {"hamming": hamming, "sine": sine, "band_begin": first, "rise": rises}
+    arrays = (
+        c.array("hamming", hamming, "static const"),
+        c.array("sine", sine, "static const"),
+        c.array("band_begin", first, "static const"),
+        c.array("rise", rises, "static const"),
+    )
     remarks = (
         "// The front end of a wake word: a window, a quarter of a sine, and bands of mel. Generated; do not edit.",
     )
@@ -72,6 +78,6 @@ def tables() -> str:
         f"#define BANDS {BANDS}u",
         f"#define ACTIVATIONS {ACTIVATIONS}u",
         "",
-        *(c.array(name, data, "static const") for name, data in arrays.items()),
+        *arrays,
     )
     return c.header("SOUND_TABLES_H", remarks, body)
