@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from time import monotonic
 from types import TracebackType
 
@@ -16,6 +17,7 @@ from shoehorn_mcu_host.board.ports import Port, text_of
 ANSWER_SECONDS = 5.0  # the public runner's limits
 INFER_SECONDS = 30.0
 READY = "m-ready"
+_SYNC_SECONDS = 2.0  # after which a word that is not answered is sent again
 _PIECE = 31  # bytes in a `db` command, so that it stays below 80 characters
 _MOST = 1 << 20  # characters of an answer
 _SHOWN = 80
@@ -47,8 +49,9 @@ class Inference:
 
 
 class Device:
-    """An open port with the device behind it. `hears` is told each line that is no answer to `db`; `patience` is how many
-    times longer than by the public runner an answer may take (an emulator's time is not the host's).
+    """An open port with the device behind it. `hears` is told each line that is no answer to `db`.
+
+    `patience` is how many times longer than by the public runner an answer may take: an emulator's time is not ours.
 
     Every method raises LinkError where the device does not answer, or not as the protocol says; HostError of the port.
     """
@@ -68,12 +71,22 @@ class Device:
         self._port.close()
 
     def awake(self) -> None:
-        """Clears half a command, and what the device said while nobody listened."""
-        self._port.write(b"\0%")
+        """Passes by what the device said while nobody listened, and half a command that it heard.
+
+        A word that no device knows comes back in the answer; all before it is from earlier. The reference firmware
+        takes neither an empty command nor a zero byte, so none is sent.
+        """
         end = monotonic() + ANSWER_SECONDS * self._patience
-        quiet = 0
-        while quiet < 3 and monotonic() < end:
-            quiet = 0 if self._port.read() else quiet + 1
+        for number in count(1):
+            word = f"sync-{number}"
+            self._port.write(f"{word}%".encode("ascii"))
+            until, heard = min(end, monotonic() + _SYNC_SECONDS), ""
+            while monotonic() < until:
+                heard = (heard + text_of(self._port.read()))[-_MOST:]
+                if READY in heard.partition(word)[2] and heard.endswith("\n"):
+                    return
+            if monotonic() >= end:
+                raise LinkError(f"{self._port.name}: no {READY} comes; is it a board with MLPerf's firmware?")
 
     def ask(self, command: str, seconds: float = ANSWER_SECONDS) -> list[str]:
         """The lines of the answer before `m-ready`."""
