@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-BOARDS = ("nucleo-l4r5zi", "rpi-zero", "mps3-an547", "mps2-an500")
+BOARDS = ("nucleo-l4r5zi", "rpi-zero", "mps3-an547", "virt-rv32")
 SAMPLES = 50
 
 
@@ -83,7 +83,8 @@ def table(found: Sequence[dict[str, Any]]) -> str:
             if row["flash_bytes"] is None:
                 lines.append(f"| {each['board']} | {row['task']} | - | - | {'; '.join(row['faults'])} | - |")
                 continue
-            speed = f"{row['per_inference']:,.0f} {row['unit']}" if row["per_inference"] else "; ".join(row["faults"])
+            speed = f"{row['per_inference']:,.0f} {row['unit']}" if row["per_inference"] else "-"
+            speed += "".join(f" ({fault})" for fault in row["faults"])
             cells = (f"{row['flash_bytes']:,}", f"{row['ram_bytes']:,}", _accuracy(row), speed)
             lines.append(f"| {each['board']} | {row['task']} | {' | '.join(cells)} |")
     return "\n".join(lines)
