@@ -153,7 +153,7 @@ def test_performance_takes_five_windows_of_ten_seconds_and_tells_their_median(tm
     with Session(tmp_path / "out") as session:
         found = modes.performance(device(fake, session), KWS, inputs, session, modes.Windows(), told)
 
-    assert [c for c in fake.heard if c.startswith("infer")] == ["infer 1 0", *["infer 37 10"] * 5]
+    assert [c for c in fake.heard if c.startswith("infer")] == ["infer 10 0", *["infer 37 10"] * 5]
     assert found.invalid == () and found.throughput == pytest.approx(1 / 0.3)
     said = (tmp_path / "out" / "results.txt").read_text()
     assert re.search(r"^\d{4}\.\d{6} ulp-mlperf: Median throughput is      3\.333 inf\./sec\.$", said, re.M)

@@ -161,10 +161,11 @@ def _report(asked: _Asked, rows: Sequence[_Row], as_json: bool) -> None:
         lines.append((row.task, *cells))
     print_table(head, lines, right=(1, 2, 4, 5, 6))
     for row in rows:
-        for line in (*row.faults, *row.invalid):
+        for line in (*row.faults, *(() if asked.emulated else row.invalid)):
             out.print(f"{row.task}: {printable(line)}", soft_wrap=True)
     if asked.emulated:
-        out.print("emulated: no figure is a result of hardware; the logs are in not-results/", soft_wrap=True)
+        said = "windows are single inferences, and no figure is a result of hardware; the logs are in"
+        out.print(f"emulated: {said} {submission.NOT_RESULTS}/", soft_wrap=True)
     out.print(f"wrote {asked.folder}; next: read {asked.folder / 'TODO.md'}", soft_wrap=True)
 
 
@@ -250,13 +251,14 @@ def _built(asked: _Asked, task: Task, models: Path, row: _Row) -> Project:
 
 @contextmanager
 def _device(asked: _Asked, project: Project, task: Task, mode: str, counted: bool) -> Iterator[tuple[Device, Session]]:
-    """The device, and the session that hears it."""
-    folder = submission.run_folder(asked.folder, asked.org, asked.board.id, task, mode, asked.emulated)
+    """The device, and the session that hears it. A board that no hardware is stays an emulator behind a port, too."""
+    emulator = project.spec["emulator"]["program"] if asked.emulated or boards.is_emulated(project, None, False) else ""
+    folder = submission.run_folder(asked.folder, asked.org, asked.board.id, task, mode, bool(emulator))
     if not asked.emulated:
-        with Session(folder) as session, Device(Port(find(asked.port)), session.say) as device:
+        with Session(folder, emulator) as session, Device(Port(find(asked.port)), session.say) as device:
             yield device, session
         return
-    with emulate(project, counted) as machine, Session(folder, project.spec["emulator"]["program"]) as session:
+    with emulate(project, counted) as machine, Session(folder, emulator) as session:
         try:
             with Device(Port(machine.url), session.say, _PATIENCE) as device:
                 yield device, session
