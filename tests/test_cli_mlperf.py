@@ -12,9 +12,12 @@ from conftest import Gen
 from shared import DATA, MODELS, needs_shared
 
 from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.cli import mlperf as command
 from shoehorn_mcu.emit.folder.mlperf import CHOICES, task_of
 from shoehorn_mcu.importers import imported
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu_host.base.tasks import BY_ID, TASKS
+from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.mlperf import submission
 
 
@@ -165,3 +168,24 @@ def test_six_tasks_are_built_and_run_on_an_emulated_board(gen: Gen, tmp_path: Pa
     rows = {row["task"]: row for row in json.loads(result.stdout)["benchmarks"]}
     assert list(rows) == list(BY_ID)
     assert all(row["throughput"] > 0 and not row["faults"] for row in rows.values())
+
+
+def test_a_board_that_is_no_hardware_stays_out_of_the_results_behind_a_port(
+    digits_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Silent:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(command, "Port", Silent)
+    asked = command._Asked(targets.board("native"), tmp_path, "us", None, None, "/dev/ttyX", False)
+    with command._device(asked, Project.open(digits_project), BY_ID["kws01"], "accuracy", True) as (_, session):
+        session.note("measured")
+
+    place = tmp_path / "not-results/emulated/native/kws/accuracy"
+    assert (place / "results.txt").read_text().startswith("EMULATED by native")
+    assert "EMULATED-native: measured" in (place / "log.txt").read_text()
+    assert [p.name for p in tmp_path.iterdir()] == ["not-results"]
