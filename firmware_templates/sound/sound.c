@@ -64,15 +64,19 @@ static float cosine_at(uint32_t k)
 static void emphasised(void)
 {
     float last = before;
+    uint32_t reversed = 0;
     for (uint32_t i = 0; i < POINTS; i++) {
         float now = (float)samples[i] / 32768.0f;
         float difference = now - EMPHASIS * last;
-        uint32_t reversed = 0;
-        for (uint32_t bit = 1, pair = i / 2u; bit < HALF; bit <<= 1, pair >>= 1) {
-            reversed = 2u * reversed + (pair & 1u);
-        }
         work[2u * reversed + i % 2u] = difference * hamming[i < HALF ? i : POINTS - 1u - i];
         last = now;
+        if (i % 2u != 0) { // the next number, counted from its highest bit
+            uint32_t bit = HALF / 2u;
+            for (; (reversed & bit) != 0; bit >>= 1) {
+                reversed ^= bit;
+            }
+            reversed |= bit;
+        }
     }
 }
 
