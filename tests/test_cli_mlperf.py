@@ -83,6 +83,8 @@ def test_a_port_measures_one_benchmark(gen: Gen, tmp_path: Path):
     assert result.exit_code == 2 and "name its benchmark with --task" in result.stderr
     result = gen("mlperf", "--board", "native", "--models", tmp_path, "--port", "x", "--emulate")
     assert result.exit_code == 2 and "exclude each other" in result.stderr
+    result = gen("mlperf", "--board", "native", "--models", tmp_path, "--port", "x", "--task", "ic02", "--samples", "5")
+    assert result.exit_code == 2 and "accuracy on a board counts over all samples" in result.stderr
 
 
 def test_a_system_has_what_the_manifest_knows_and_todo_for_the_rest():

@@ -13,7 +13,6 @@ import click
 
 from shoehorn_mcu.base.errors import ShoehornError, printable
 from shoehorn_mcu.cli.console import emit_json, err, out, output_options, print_table
-from shoehorn_mcu.cli.device import board_options
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.options import PlanOptions, resolved
@@ -104,7 +103,8 @@ class _Asked:
     metavar="N",
     help="Measure accuracy on N samples, evenly spaced, in place of all: for an emulator, which is slow.",
 )
-@board_options
+@click.option("--port", metavar="P", help="Measure the board at this serial port or URL, with --task's firmware on it.")
+@click.option("--emulate", "emulated", is_flag=True, help="Measure in the board's emulator.")
 @output_options
 def mlperf(
     board_id: str,
@@ -128,6 +128,8 @@ def mlperf(
     chosen = [BY_ID[name] for name in dict.fromkeys(tasks)] or list(TASKS)
     if port and len(chosen) != 1:
         raise click.UsageError("--port measures the firmware that is on the board: name its benchmark with --task")
+    if port and samples:
+        raise click.UsageError("--samples is for an emulator; accuracy on a board counts over all samples")
     board, _ = resolved(PlanOptions(board=board_id))
     assert board is not None
     if not models.is_dir():
