@@ -13,7 +13,15 @@
 #include "sh_board.h"
 #include "sound.h"
 
-#define LINE_BYTES (SH_APP_SOUND ? 1028 : 80)
+#if SH_APP_SOUND // as that task's reference firmware
+#define LINE_BYTES 1028
+#define LONGEST "1028"
+#define WAKE_WORDS "start", "stop", "extract_uart_stream",
+#else
+#define LINE_BYTES 80
+#define LONGEST "80"
+#define WAKE_WORDS
+#endif
 #define MOST_RUNS 1000000                  // more would block the board for days
 #define LOOK_TICKS (SH_BOARD_TICK_HZ / 2u) // between looks at the console during inferences
 #define WORDS 4                            // "db load N" and "infer N W" need three
@@ -34,12 +42,10 @@ typedef enum {
     EXTRACT,
     COMMAND_COUNT, // no command
 } command;
-#define COMMANDS_HERE (SH_APP_SOUND ? COMMAND_COUNT : START)
+#define COMMANDS_HERE ((uint32_t)(SH_APP_SOUND ? COMMAND_COUNT : START))
 
-static const char *const COMMANDS[COMMAND_COUNT] = {
-    "name", "timestamp",           "profile", "help", "results", "shoehorn", "db", "infer", "start",
-    "stop", "extract_uart_stream",
-};
+static const char *const COMMANDS[COMMANDS_HERE] = {
+    "name", "timestamp", "profile", "help", "results", "shoehorn", "db", "infer", WAKE_WORDS};
 
 static char line[LINE_BYTES + 1];
 static uint32_t length;
@@ -219,11 +225,12 @@ static void split(char *words[WORDS])
 
 static command find(const char *word)
 {
-    uint32_t i = 0;
-    while (i < COMMANDS_HERE && !sh_same(word, COMMANDS[i])) {
-        i++;
+    for (uint32_t i = 0; i < COMMANDS_HERE; i++) {
+        if (sh_same(word, COMMANDS[i])) {
+            return (command)i;
+        }
     }
-    return i < COMMANDS_HERE ? (command)i : COMMAND_COUNT;
+    return COMMAND_COUNT;
 }
 
 static void run_line(void)
@@ -236,7 +243,8 @@ static void run_line(void)
     }
     split(words);
     const char *word = words[0] == NULL ? "" : words[0];
-    switch (find(word)) {
+    command asked = find(word);
+    switch (asked) {
     case NAME:
         sh_print("m-name-dut-[shoehorn]\r\n");
         break;
@@ -264,7 +272,7 @@ static void run_line(void)
     case START:
     case STOP:
     case EXTRACT:
-        hear(find(word));
+        hear(asked);
         break;
     case COMMAND_COUNT:
         refuse(word);
@@ -288,7 +296,7 @@ bool sh_mlperf_byte(uint8_t byte)
     } else if (byte == '%') {
         wants_frames = false;
         if (length > LINE_BYTES) {
-            sh_print_with("e-[Command longer than ", LINE_BYTES, " characters]\r\n");
+            sh_print("e-[Command longer than " LONGEST " characters]\r\n");
         } else {
             line[length] = '\0';
             run_line();
