@@ -24,7 +24,7 @@ from PIL import Image
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 BOARDS = ("nucleo-l4r5zi", "rpi-zero", "mps3-an547", "virt-rv32")
-SAMPLES = 50
+SAMPLES = 10
 
 
 def _rows(benchmark: str) -> list[str]:
