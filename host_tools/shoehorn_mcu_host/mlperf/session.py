@@ -80,4 +80,8 @@ class Session:
     def _write_entries(self) -> None:
         head = [{"emulated": self._first}] if self._first else []
         text = json.dumps([*head, *self._entries], indent=1) + "\n"
-        (self.folder / "results.json").write_text(text, encoding="utf-8")
+        path = self.folder / "results.json"
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise HostError(f"{path}: cannot be written ({error.strerror})") from error
