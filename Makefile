@@ -76,6 +76,17 @@ zoo: setup-dev
 test-all: lint test-packages
 	$(PYTEST) -m "long or not long"
 
+# MLPerf Tiny's benchmarks on a board's emulator, and a submission's folder. DATA: the public runner's;
+# PORT and TASK: measure the board at that port, with the firmware of that benchmark on it.
+.PHONY: mlperf
+BOARD ?= nucleo-l4r5zi
+MODELS ?= ../shared/models
+SAMPLES ?= 10
+mlperf: setup-dev
+	$(qemu)
+	$(BIN)/gen mlperf --board $(BOARD) --models $(MODELS) $(if $(DATA),--data $(DATA)) --out build/mlperf-$(BOARD) \
+		$(if $(PORT),--port $(PORT) --task $(TASK),--emulate --samples $(SAMPLES))
+
 # Measures the figures in docs/benchmarks.md, docs/cores.md and docs/why.svg, and writes them.
 bench: setup-dev
 	$(qemu)

@@ -35,7 +35,10 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu.cli": (
         {"group"},
-        {"bench", "project", "library", "slim", "sweep", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
+        {
+            *("bench", "doctor", "inspect", "library", "lists", "mlperf"),
+            *("monitor", "project", "slim", "sweep", "tune", "validate"),
+        },
         {"energy"},
         {"buffers", "device", "graph", "outside", "plan", "quantize"},
         {"options", "page"},
@@ -98,7 +101,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu_host": (
         {"doctor"},
-        {"energy", "validate"},
+        {"energy", "mlperf", "validate"},
         {"board"},
         {"firmware"},
         {"folder"},
