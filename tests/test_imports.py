@@ -40,7 +40,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"console", ""},
     ),
     "shoehorn_mcu.emit": (
-        {"folder"},
+        {"folder", "linux"},
         {"model", "page"},
         {"kernels", "unit", "templates"},
         {"c", "bundle", "names", ""},
@@ -88,7 +88,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"doctor"},
         {"energy", "validate"},
         {"board"},
-        {"firmware"},
+        {"firmware", "linux"},
         {"folder"},
         {"base", ""},
     ),

@@ -11,8 +11,10 @@ from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.cli.plan import print_plan
 from shoehorn_mcu.emit import bundle
-from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware import build, linux
 from shoehorn_mcu.firmware.options import Group, resolved
+from shoehorn_mcu_host.linux.pack import packed
+from shoehorn_mcu_host.linux.targets import target
 
 
 def _not_several(_context: click.Context, _option: click.Parameter, given: bool) -> None:
@@ -38,6 +40,15 @@ def _not_several(_context: click.Context, _option: click.Parameter, given: bool)
     is_flag=True,
     help="Write <model>.c and <model>.h and nothing else; the folder may have other files.",
 )
+@grouped(
+    Group.OUTPUT,
+    "--os",
+    "system",
+    type=click.Choice(["none", "linux"]),
+    default="none",
+    show_default=True,
+    help="linux: also a shared library and a Python wheel for a core with Linux (docs/linux.md).",
+)
 @click.option("--concurrent", is_flag=True, hidden=True, expose_value=False, callback=_not_several)
 @writing_options
 @output_options
@@ -45,20 +56,32 @@ def library(
     model: Path,
     folder: Path | None,
     in_one_file: bool,
+    system: str,
     caller_arena: bool,
     force: bool,
     planning: Planning,
     as_json: bool,
 ) -> None:
     """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF, without a board."""
+    machine = target(planning.options.cpu) if system == "linux" else None
     _, options = resolved(planning.of_one(), caller_arena)
-    with progress("planning") as say:
-        planned, files = build.alone(model, options, say, in_one_file)
+    made = None
+    if machine is not None:
+        linux.refuse(options, in_one_file)
+        with progress("planning") as say:
+            planned, package = linux.alone(model, options, say)
+        with progress("compiling"):
+            made = packed(package.files, package.about, machine)
+        files = made.files
+    else:
+        with progress("planning") as say:
+            planned, files = build.alone(model, options, say, in_one_file)
     print_notes(planned.notes)
     folder = folder or Path(planned.unit.name)
     (bundle.write_beside if in_one_file else bundle.write)(files, folder, force)
     if as_json:
-        emit_json(planned.report)
+        compiled = {} if made is None else {"linux": {"library": made.library, "wheel": made.wheel}}
+        emit_json({**planned.report, **compiled})
         return
     print_plan(planned, None)
     name = planned.unit.name
@@ -67,3 +90,7 @@ def library(
     else:
         said = f"wrote {folder}: {len(files)} files; its README.md shows how to call {name}"
     out.print(said, soft_wrap=True)
+    if made is not None:
+        out.print(
+            f"{made.library}: {len(files[made.library]):,} bytes; pip install {folder / made.wheel}", soft_wrap=True
+        )
