@@ -14,13 +14,14 @@ from pathlib import Path
 
 from shoehorn_mcu_host.base import cbuild
 from shoehorn_mcu_host.base.children import environment
-from shoehorn_mcu_host.base.errors import BuildError
+from shoehorn_mcu_host.base.errors import BuildError, printable
 from shoehorn_mcu_host.linux.targets import Target
 
 # -ffp-contract=off: a fused multiply-add rounds once where the reference rounds twice. No sanitizers: `zig cc` has one
 # on by default.
 _FLAGS = (
     "-std=gnu11",
+    "-D_GNU_SOURCE",
     "-O2",
     "-ffp-contract=off",
     "-fPIC",
@@ -105,4 +106,10 @@ class _Zig:
                 env=environment(ZIG_LOCAL_CACHE_DIR=local),
             )
         except (OSError, subprocess.SubprocessError) as error:
-            raise BuildError(f"--os linux: zig cannot compile the library: {cbuild.last_line(error)}") from error
+            raise BuildError(f"--os linux: zig cannot compile the library: {_fault(error)}") from error
+
+
+def _fault(error: Exception) -> str:
+    """The compiler's first error, or what else is known."""
+    text = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
+    return next((printable(line.strip()) for line in text.splitlines() if "error:" in line), cbuild.last_line(error))
