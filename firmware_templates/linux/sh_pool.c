@@ -60,6 +60,16 @@ static void raise_number(raised *number)
     }
 }
 
+// Tells the processor that a loop waits.
+static void relax(void)
+{
+#if defined(__aarch64__) || defined(__arm__)
+    __asm__ volatile("yield");
+#elif defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 // Returns when the number is no longer `seen`.
 static void await(raised *number, uint32_t seen)
 {
@@ -67,6 +77,7 @@ static void await(raised *number, uint32_t seen)
         if (atomic_load_explicit(&number->number, memory_order_acquire) != seen) {
             return;
         }
+        relax();
     }
     atomic_store(&number->sleeps, 1);
     while (atomic_load(&number->number) == seen) {
