@@ -172,11 +172,8 @@ static bool take(const array *wanted, PyObject *given, Py_buffer *view, const ch
         PyObject *needed = shape_of(wanted->rank, wanted->shape);
         PyObject *type = PyObject_Type(given);
         if (needed != NULL && type != NULL) {
-            PyErr_Format(
-                PyExc_TypeError,
-                "%s.%s: %s is an array of %s with shape %S; this is %S, which is no array of "
-                "numbers",
-                SH_NAME, call, wanted->name, wanted->dtype, needed, type);
+            PyErr_Format(PyExc_TypeError, "%s.%s: %s is an array of %s with shape %S; got %S",
+                         SH_NAME, call, wanted->name, wanted->dtype, needed, type);
         }
         Py_DecRef(needed);
         Py_DecRef(type);

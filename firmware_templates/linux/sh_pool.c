@@ -48,9 +48,9 @@ int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(
                       void *library);
 
 static worker workers[WORKERS];
-static int32_t started; // workers that have a thread
-static bool refused;    // the system gave no further thread
-static int32_t looks;
+static int32_t started;       // workers that have a thread
+static bool refused;          // the system gave no further thread
+static _Atomic int32_t looks; // of each wait
 
 static void raise_number(raised *number)
 {
@@ -73,7 +73,8 @@ static void relax(void)
 // Returns when the number is no longer `seen`.
 static void await(raised *number, uint32_t seen)
 {
-    for (int32_t i = 0; i < looks; i++) {
+    const int32_t most = atomic_load_explicit(&looks, memory_order_relaxed);
+    for (int32_t i = 0; i < most; i++) {
         if (atomic_load_explicit(&number->number, memory_order_acquire) != seen) {
             return;
         }
@@ -139,7 +140,7 @@ static void start(int32_t count)
         }
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    looks = processors() > started ? LOOKS : 0;
+    atomic_store(&looks, processors() > started ? LOOKS : 0);
 }
 
 void sh_cores_run(sh_cores_part *part, int32_t step, int32_t cores)

@@ -64,7 +64,7 @@ def compiled(files: Mapping[str, bytes], name: str, target: Target) -> Binaries:
         visible = f'#pragma GCC visibility push(default)\n#include "{name}.h"\n#pragma GCC visibility pop\n'
         (folder / _VISIBLE).write_text(visible)
         (folder / "module.map").write_text(f"{{ global: {_INIT}; local: *; }};\n")
-        zig = _Zig(folder, target)
+        zig = _Zig(folder, target, f"src/{name}.c")
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             made = dict(pool.map(zig.compiled, (path for path in sources if path.endswith(".c"))))
         module = [o for path, o in made.items() if path.endswith(f"/{_MODULE}")]
@@ -78,14 +78,15 @@ def compiled(files: Mapping[str, bytes], name: str, target: Target) -> Binaries:
 class _Zig:
     """`zig cc` for one machine, in one folder."""
 
-    def __init__(self, folder: Path, target: Target) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, target: Target, model: str) -> None:
+        self._folder, self._model = folder, model
         self._command = (sys.executable, "-m", "ziglang", "cc", "-target", target.triple, f"-mcpu={target.core}")
 
     def compiled(self, source: str) -> tuple[str, str]:
         """Compiles a file; returns its path and the name of its object."""
         made = f"{source.replace('/', '_')}.o"
-        self._run((*_FLAGS, "-Isrc", "-Ilinux/src", "-include", _VISIBLE, "-c", source, "-o", made))
+        visible = ("-include", _VISIBLE) if source == self._model else ()
+        self._run((*_FLAGS, "-Isrc", "-Ilinux/src", *visible, "-c", source, "-o", made))
         return source, made
 
     def linked(self, name: str, objects: Sequence[str], flags: Sequence[str]) -> bytes:
@@ -94,22 +95,26 @@ class _Zig:
         return (self._folder / name).read_bytes()
 
     def _run(self, arguments: Sequence[str]) -> None:
-        local = str(self._folder / "zig")  # objects of files that are compiled once are worth no cache
         try:
-            subprocess.run(
-                [*self._command, *arguments],
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT_SECONDS,
-                cwd=self._folder,
-                env=environment(ZIG_LOCAL_CACHE_DIR=local),
-            )
+            code, said = _ended([*self._command, *arguments], self._folder)
         except (OSError, subprocess.SubprocessError) as error:
-            raise BuildError(f"--os linux: zig cannot compile the library: {_fault(error)}") from error
+            raise BuildError(f"--os linux: zig cannot be run: {cbuild.last_line(error)}") from error
+        if code != 0:
+            faults = [printable(line.strip()) for line in said.splitlines() if "error:" in line]
+            fault = (faults or [f"it ended with code {code}"])[0]
+            raise BuildError(f"--os linux: zig cannot compile the library: {fault}")
 
 
-def _fault(error: Exception) -> str:
-    """The compiler's first error, or what else is known."""
-    text = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
-    return next((printable(line.strip()) for line in text.splitlines() if "error:" in line), cbuild.last_line(error))
+def _ended(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    """The exit code of a compiler in `folder`, and what it said."""
+    local = str(folder / "zig")  # objects of files that are compiled once are worth no cache
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        cwd=folder,
+        env=environment(ZIG_LOCAL_CACHE_DIR=local),
+    )
+    return done.returncode, done.stderr
