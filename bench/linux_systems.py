@@ -49,6 +49,7 @@ class System:
         """QEMU's command that runs a script, which imports also what is in the folder `site`."""
         places = [site, self.folder / "site", self.root / "usr/lib/python3/dist-packages"]
         environment = [f"PYTHONHOME={self.root / 'usr'}", f"PYTHONPATH={':'.join(map(str, places))}"]
+        environment.append("PYTHONDONTWRITEBYTECODE=")  # installers compile Python, so the figures are without that
         words = [self.qemu, "-cpu", self.core, "-L", str(self.root), *plugin]
         words += [word for value in environment for word in ("-E", value)]
         return [*words, str(self.root / "usr/bin/python3.11"), "-S", str(script)]
