@@ -79,6 +79,7 @@ def answer(site: Path, script: str, arrays: Mapping[str, Array] | None = None) -
         text=True,
         check=False,
         env={"PYTHONPATH": str(site)},
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -201,6 +201,33 @@ say([bool(right), sorted(refused), wrong, digits.run(image)])
     assert (right, refused_, wrong, last) == (True, [line], [], told(arrays["wanted"]))
 
 
+@needs_linux
+def test_a_child_that_is_forked_in_the_midst_of_an_inference_computes(site: Path):
+    """Of another thread, which the child has not."""
+    script = """
+import os, threading
+import digits
+image, wanted, ended = arrays["image"], arrays["wanted"].tobytes(), []
+def work():
+    while not ended:
+        digits.run(image)
+thread = threading.Thread(target=work)
+thread.start()
+children = []
+for _ in range(12):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if digits.run(image).tobytes() == wanted else 1)
+    children.append(os.waitpid(pid, 0)[1])
+ended.append(True)
+thread.join()
+say(children)
+"""
+    arrays = {"image": digits_vectors(1)[0]["image"], "wanted": digits_expected(1)[0]}
+
+    assert answer(site, script, arrays) == [0] * 12
+
+
 def of_all_types() -> Any:
     """A unit with inputs and outputs of int8, uint8, int16 and float32, several of each end."""
     rng = np.random.default_rng(5)
