@@ -57,6 +57,12 @@ static void forked(void)
     atomic_flag_clear(&busy);
 }
 
+// When the module is loaded: a fork that has begun calls no function that is registered meanwhile.
+__attribute__((constructor)) static void loaded(void)
+{
+    (void)__register_atfork(NULL, NULL, forked, NULL);
+}
+
 static bool begin(void)
 {
     if (atomic_flag_test_and_set(&busy)) {
@@ -328,7 +334,6 @@ static PyObject *restart(PyObject *module, PyObject *none)
 
 static int execute(PyObject *module)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
     state *own = PyModule_GetState(module);
     PyObject *numpy = PyImport_ImportModule("numpy");
     if (numpy == NULL) {
@@ -348,9 +353,6 @@ static int execute(PyObject *module)
         Py_DecRef(type);
     }
     Py_DecRef(dtype);
-    if (ready && !atomic_flag_test_and_set(&told)) {
-        (void)__register_atfork(NULL, NULL, forked, NULL);
-    }
     return ready ? 0 : -1;
 }
 

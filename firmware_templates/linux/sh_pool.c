@@ -111,6 +111,12 @@ static void forget(void)
     refused = false;
 }
 
+// When the library is loaded: a fork that has begun calls no function that is registered meanwhile.
+__attribute__((constructor)) static void loaded(void)
+{
+    (void)__register_atfork(NULL, NULL, forget, NULL);
+}
+
 static int32_t processors(void)
 {
     cpu_set_t set;
@@ -120,12 +126,8 @@ static int32_t processors(void)
 // Starts threads until there are `count`, or the system refuses. Signals stay with the program's.
 static void start(int32_t count)
 {
-    static bool told;
     sigset_t all;
     sigset_t before;
-    if (!told) {
-        told = __register_atfork(NULL, NULL, forget, NULL) == 0;
-    }
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     while (started < count && !refused) {
