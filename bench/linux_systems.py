@@ -36,6 +36,7 @@ class System:
     getppid: int  # the number of the system call
     wheel_core: str  # --cpu of our wheels for it
     runtime: str  # the module with LiteRT's Interpreter
+    yields: bool  # its threads say that they wait
 
     @property
     def folder(self) -> Path:
@@ -66,6 +67,7 @@ ARM64 = System(
     173,
     "cortex-a53",
     "ai_edge_litert.interpreter",
+    True,
 )
 # PyPI has no NumPy for 32-bit Arm, and no newer LiteRT. Debian's armhf is ARMv7, which runs the code for ARMv6, too.
 ARMHF = System(
@@ -78,6 +80,7 @@ ARMHF = System(
     64,
     "arm1176",
     "tflite_runtime.interpreter",
+    False,
 )
 SYSTEMS = (ARM64, ARMHF)
 

@@ -41,7 +41,8 @@ from shoehorn_mcu.firmware.build import plan_model
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu_host.base.about import About
-from shoehorn_mcu_host.linux import compiled, targets, wheel
+from shoehorn_mcu_host.base.errors import BuildError
+from shoehorn_mcu_host.linux import compiled, errata, targets, wheel
 from shoehorn_mcu_host.linux.targets import target
 
 TEMPLATES = FIRMWARE_TEMPLATES / "linux"
@@ -128,6 +129,8 @@ say({
 WANTED = f"digits.run: image is an array of int8 with shape {SHAPE}"
 FAULTS: dict[str, tuple[str, str]] = {  # a call, and the line of its error
     "digits.run(x.astype('float32'))": ("TypeError", f"{WANTED}; got float32 with shape {SHAPE}"),
+    "digits.run(x.astype('int16'))": ("TypeError", f"{WANTED}; got int16 with shape {SHAPE}"),
+    "digits.run(numpy.zeros((1, 9, 8, 1), 'int8'))": ("ValueError", f"{WANTED}; got shape (1, 9, 8, 1)"),
     "digits.run(x.view('uint8'))": ("TypeError", f"{WANTED}; got uint8 with shape {SHAPE}"),
     "digits.run(x.view('bool'))": ("TypeError", f"{WANTED}; got bool with shape {SHAPE}"),
     "digits.run(x.astype('>i2'))": ("TypeError", f"{WANTED}; got items of format '>h' with shape {SHAPE}"),
@@ -292,7 +295,7 @@ import digits
 image = arrays["image"][0]
 none = [digits.push(row) for row in image[:3]]
 digits.reset()
-found = [digits.push(row) for row in image]
+found = [digits.push(row) for _ in range(2) for row in image]
 try:
     digits.push(image)
 except ValueError as error:
@@ -302,7 +305,7 @@ say([none, found, fault, digits.row_shape, hasattr(digits, "run")])
     arrays = {"image": digits_vectors(1)[0]["image"]}
     none, found, fault, shape, has_run = answer(installed(made.wheel, tmp_path / "site"), script, arrays)
 
-    assert (none, found) == ([None] * 3, [*[None] * 7, told(digits_expected(1)[0])])
+    assert (none, found) == ([None] * 3, [*[None] * 7, told(digits_expected(1)[0])] * 2)
     assert fault == "digits.push: image is an array of int8 with shape (8, 1); got shape (8, 8, 1)"
     assert (shape, has_run) == ([8, 1], False)
 
@@ -592,6 +595,48 @@ def test_options_of_memory_are_refused_before_a_plan_is_made():
             linux.alone(Path("there is no such model"), options)
     with pytest.raises(ValueError, match="give cpu, not board"):
         shoehorn_mcu.generate_for_linux(DIGITS, "never", PlanOptions(board="microbit"))
+
+
+ADRP, ADD, LOAD = 0x90000008, 0x91000108, 0xF9400109  # adrp x8, 0; add x8, x8, 0; ldr x9, [x8]
+NOP = 0xD503201F
+
+
+@pytest.mark.parametrize(
+    ("words", "address", "found"),
+    [
+        ((ADRP, NOP, LOAD), 0x2FF8, True),
+        ((NOP, ADRP, NOP, NOP, LOAD), 0x2FF8, True),
+        ((ADRP, NOP, NOP, NOP, LOAD), 0x2FF8, False),  # too far behind
+        ((ADRP, NOP, LOAD), 0x2FF4, False),  # not at the end of a page
+        ((ADRP, NOP, LOAD), 0x3000, False),
+        ((ADRP, ADD, NOP, NOP), 0x2FFC, False),
+        ((ADRP, NOP, LOAD + (1 << 5)), 0x2FFC, False),  # from another register
+        ((*[NOP] * 1026, ADRP, NOP, LOAD), 0x1FF0, True),  # of a later page
+    ],
+)
+def test_code_at_a_page_s_end_that_an_a53_may_compute_wrongly_is_found(words: list[int], address: int, found: bool):
+    assert errata._found(words, address) == found
+
+
+def test_code_that_an_a53_may_compute_wrongly_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Two links of the library are refused by the search, and one of the module."""
+    answers, seen = [True, True, False, True, False], []
+
+    def may_fail(elf: bytes) -> bool:
+        table = ELFFile(io.BytesIO(elf)).get_section_by_name(".text")
+        seen.append(table["sh_size"])
+        return answers.pop(0)
+
+    monkeypatch.setattr(compiled, "may_fail", may_fail)
+    unit = emitted.unit_of(replace(sample(ops.Relu, np.random.default_rng(0)), name="moved"))
+    found = linux_wheels.made(unit, "cortex-a53")
+
+    assert seen[1] >= seen[0] + 16 and seen[2] == seen[1] + 16 and seen[4] >= seen[3] + 16
+    assert (answers, errata.may_fail(found.files[found.library])) == ([], False)
+    monkeypatch.setattr(compiled, "may_fail", lambda _: True)
+    monkeypatch.setattr(compiled, "_MOST_MOVED", 2)
+    with pytest.raises(BuildError, match=r"libmoved\.so has code that a Cortex-A53 may compute wrongly"):
+        linux_wheels.made(unit, "cortex-a53")
 
 
 PYTHON_H = Path(__import__("sysconfig").get_path("include")) / "Python.h"

@@ -15,6 +15,7 @@ from pathlib import Path
 from shoehorn_mcu_host.base import cbuild
 from shoehorn_mcu_host.base.children import environment
 from shoehorn_mcu_host.base.errors import BuildError, printable
+from shoehorn_mcu_host.linux.errata import may_fail
 from shoehorn_mcu_host.linux.targets import Target
 
 # -ffp-contract=off: a fused multiply-add rounds once where the reference rounds twice. No sanitizers: `zig cc` has one
@@ -33,6 +34,8 @@ _FLAGS = (
 )
 # No build id and no symbols: equal sources give equal bytes. Never unloaded: threads may be asleep in it.
 _LINK = ("-shared", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-z,nodelete", "-Wl,-z,noexecstack")
+_MOST_MOVED = 64  # tries
+_MOVE = 16  # bytes by which each moves the code further; functions begin at multiples of 16
 _TIMEOUT_SECONDS = 1800
 _VISIBLE = "sh_visible.h"
 _MODULE = "sh_module.c"
@@ -90,9 +93,21 @@ class _Zig:
         return source, made
 
     def linked(self, name: str, objects: Sequence[str], flags: Sequence[str]) -> bytes:
-        """The bytes of a shared object."""
-        self._run((*_LINK, *objects, *flags, "-o", name))
-        return (self._folder / name).read_bytes()
+        """The bytes of a shared object; its code is moved until no A53 can fail in it (errata.py)."""
+        for moved in range(_MOST_MOVED):
+            first = [self._space(_MOVE * moved)] if moved else []
+            self._run((*_LINK, *first, *objects, *flags, "-o", name))
+            made = (self._folder / name).read_bytes()
+            if not may_fail(made):
+                return made
+        raise BuildError(f"--os linux: {name} has code that a Cortex-A53 may compute wrongly (erratum 843419)")
+
+    def _space(self, size: int) -> str:
+        """An object with so many bytes of code that nothing runs, which a link keeps."""
+        made = f"space{size}.o"
+        (self._folder / "space.S").write_text(f'.section .text.space, "axR", %progbits\n.space {size}\n')
+        self._run(("-c", "space.S", "-o", made))
+        return made
 
     def _run(self, arguments: Sequence[str]) -> None:
         try:

@@ -28,8 +28,11 @@ class Target:
 
 
 def _arm64(core: str) -> Target:
-    """A 64-bit Arm core. No Raspberry Pi before the fifth has the extensions for cryptography."""
-    return Target(f"aarch64-linux-gnu.{_GLIBC}", core, ("manylinux_2_17_aarch64",), 183)
+    """A 64-bit Arm core. No Raspberry Pi before the fifth has the extensions for cryptography.
+
+    Any of the wheels may run on an A53, so all avoid its fault (errata.py).
+    """
+    return Target(f"aarch64-linux-gnu.{_GLIBC}", f"{core}+fix_cortex_a53_835769", ("manylinux_2_17_aarch64",), 183)
 
 
 # pip on ARMv7 takes linux_armv7l and not linux_armv6l, whose code its machine runs too. ARMv6 has no manylinux.
