@@ -37,6 +37,7 @@ class System:
     wheel_core: str  # --cpu of our wheels for it
     runtime: str  # the module with LiteRT's Interpreter
     yields: bool  # its threads say that they wait
+    part: int  # Arm's number of the core
 
     @property
     def folder(self) -> Path:
@@ -68,6 +69,7 @@ ARM64 = System(
     "cortex-a53",
     "ai_edge_litert.interpreter",
     True,
+    0xD03,
 )
 # PyPI has no NumPy for 32-bit Arm, and no newer LiteRT. Debian's armhf is ARMv7, which runs the code for ARMv6, too.
 ARMHF = System(
@@ -81,6 +83,7 @@ ARMHF = System(
     "arm1176",
     "tflite_runtime.interpreter",
     False,
+    0xC07,
 )
 SYSTEMS = (ARM64, ARMHF)
 
@@ -105,6 +108,7 @@ def made(system: System, with_runtime: bool = True) -> System:
     if not (system.root / "done").exists():
         _unpack(system)
         (system.root / "done").touch()
+    _tell_processors(system)
     wheels = [each for each in system.wheels if with_runtime or each.startswith("numpy")]
     for wheel in wheels:
         told = system.folder / f"{wheel}.done"
@@ -138,6 +142,22 @@ def _unpack(system: System) -> None:
             _run(["dpkg-deb", "-x", str(package), str(system.root)])
     for library in [*system.root.glob("usr/lib/*/blas/lib*.so.3"), *system.root.glob("usr/lib/*/lapack/lib*.so.3")]:
         shutil.copyfile(library, library.parents[1] / library.name)  # as update-alternatives would
+
+
+def _tell_processors(system: System) -> None:
+    """Files of Linux about four processors of the system's core, by which XNNPACK chooses its kernels.
+
+    QEMU would show it those of this machine.
+    """
+    fields = {"CPU implementer": "0x41", "CPU architecture": 8, "CPU variant": "0x0", "CPU part": f"{system.part:#x}"}
+    numbers = ({"processor": i, "BogoMIPS": "38.40", **fields, "CPU revision": 4} for i in range(4))
+    texts = ("".join(f"{name}\t: {value}\n" for name, value in each.items()) for each in numbers)
+    files = {"proc/cpuinfo": "\n".join((*texts, ""))}
+    files |= {f"sys/devices/system/cpu/{name}": "0-3\n" for name in ("possible", "present", "online")}
+    for name, text in files.items():
+        path = system.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def _install(system: System, wheel: str, with_needs: bool) -> None:
