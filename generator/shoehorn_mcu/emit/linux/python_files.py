@@ -23,10 +23,12 @@ class Tensor(NamedTuple):
 
     def real(self, stored: Any) -> numpy.ndarray[Any, Any]:
         """The real values, float32, of stored ones."""
-        values = numpy.asarray(stored).astype(numpy.float32)
+        values: numpy.ndarray[Any, Any] = numpy.asarray(stored).astype(numpy.float32)
         if self.scale is None or self.zero_point is None:
             return values
-        return (values - numpy.float32(self.zero_point)) * numpy.float32(self.scale)
+        values -= numpy.float32(self.zero_point)
+        values *= numpy.float32(self.scale)
+        return values
 
     def stored(self, real: Any) -> numpy.ndarray[Any, Any]:
         """The stored values of real ones: the nearest that there are."""
@@ -34,7 +36,8 @@ class Tensor(NamedTuple):
             return numpy.asarray(real).astype(self.dtype)
         limits = numpy.iinfo(self.dtype)
         values = numpy.rint(numpy.asarray(real, numpy.float64) / self.scale) + self.zero_point
-        return numpy.clip(values, limits.min, limits.max).astype(self.dtype)
+        found: numpy.ndarray[Any, Any] = numpy.clip(values, limits.min, limits.max).astype(self.dtype)
+        return found
 '''
 
 
