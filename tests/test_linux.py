@@ -616,6 +616,19 @@ def test_the_module_compiles_without_a_warning(tmp_path: Path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_version_is_that_of_what_the_wheel_is_made_of(monkeypatch: pytest.MonkeyPatch):
+    def version(seed: int) -> str:
+        unit = emitted.unit_of(replace(sample(ops.Relu, np.random.default_rng(seed)), name="one"))
+        return linux.linux_package(unit, emitted.library_of(unit)).about.version
+
+    before = [version(0), version(0), version(1)]
+    monkeypatch.setattr("shoehorn_mcu.emit.linux.package.package", lambda *_: "other Python")
+
+    assert before[0] == before[1] != before[2]
+    assert version(0) not in before
+    assert all(each.startswith(f"{shoehorn_mcu.__version__}+m") for each in before)
+
+
 def test_a_docstring_survives_any_name():
     unit = emitted.unit_of(replace(sample(ops.Relu, np.random.default_rng(0)), name='a"""\\\n{b}'))
     package = linux.linux_package(unit, emitted.library_of(unit))

@@ -55,24 +55,24 @@ def _name_faults(name: str) -> Iterator[str]:
 def linux_package(unit: Unit, library: Bundle) -> LinuxPackage:
     """The package of a model; `library` has the files of its C library, by path below the folder.
 
-    The wheel's version ends in a local part that is a sum of the library, so that pip replaces a wheel of another
-    model or plan, and keeps one of the same.
+    The wheel's version ends in a local part that is a sum of what it is made of, so that pip replaces a wheel of
+    another model or plan, and keeps one of the same.
     """
     require_name(unit.name)
-    version = f"{__version__}+m{digest(library)[:12]}"
+    sources = {f"src/{path.name}": path.read_bytes() for path in sorted(_TEMPLATES.glob("*.[ch]"))}
+    if unit.cores == 1:
+        del sources["src/sh_pool.c"]
+    sources["src/sh_model.h"] = model_file(unit).encode()
+    version = f"{__version__}+m{digest({**library, **sources, '__init__.py': package(unit, '').encode()})[:12]}"
     values = {"NAME": unit.name, "UPPER": unit.upper, "VERSION": __version__, "MODEL": plain(unit.graph.name)}
     readme = fill(_TEMPLATES / "README.md.in", {**values, "CALLS": _calls(unit)})
     text = {
         f"include/{unit.name}.h": model_h(replace(unit, threads=True)),
-        "src/sh_model.h": model_file(unit),
         f"python/{unit.name}/__init__.py": package(unit, version),
         f"python/{unit.name}/_native.pyi": stubs(unit),
         f"python/{unit.name}/py.typed": "",
     }
-    files = {path: data.encode() for path, data in text.items()}
-    files |= {f"src/{path.name}": path.read_bytes() for path in sorted(_TEMPLATES.glob("*.[ch]"))}
-    if unit.cores == 1:
-        del files["src/sh_pool.c"]
+    files = {**sources, **{path: data.encode() for path, data in text.items()}}
     files[f"lib/pkgconfig/{unit.name}.pc"] = fill(_TEMPLATES / "model.pc.in", values)
     files["README.md"] = readme
     whole = {**library, **{f"linux/{path}": data for path, data in files.items()}}
