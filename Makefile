@@ -76,6 +76,17 @@ zoo: setup-dev
 test-all: lint test-packages
 	$(PYTEST) -m "long or not long"
 
+# MLPerf Tiny's benchmarks on a board's emulator, and a submission's folder. DATA: the public runner's;
+# PORT and TASK: measure the board at that port, with the firmware of that benchmark on it.
+.PHONY: mlperf
+BOARD ?= nucleo-l4r5zi
+MODELS ?= ../shared/models
+SAMPLES ?= 10
+mlperf: setup-dev
+	$(qemu)
+	$(BIN)/gen mlperf --board $(BOARD) --models $(MODELS) $(if $(DATA),--data $(DATA)) --out build/mlperf-$(BOARD) \
+		$(if $(PORT),--port $(PORT) --task $(TASK),--emulate --samples $(SAMPLES))
+
 # Measures the figures in docs/benchmarks.md, docs/cores.md and docs/why.svg, and writes them.
 bench: setup-dev
 	$(qemu)
@@ -86,6 +97,7 @@ bench: setup-dev
 .PHONY: test-packages
 test-packages: setup-dev
 	$(qemu)
+	$(call distribution,command -v qemu-aarch64 && command -v qemu-arm && ls /usr/aarch64-linux-gnu/lib /usr/arm-linux-gnueabihf/lib,qemu-user libc6-arm64-cross libc6-armhf-cross,no shared library for Arm runs in the tests)
 	$(call distribution,command -v qemu-system-riscv32,qemu-system-misc,no RISC-V board runs in the tests)
 	$(call distribution,command -v avr-gcc && command -v avr-size && command -v riscv64-unknown-elf-gcc && command -v xtensa-lx106-elf-gcc,gcc-avr binutils-avr avr-libc gcc-riscv64-unknown-elf gcc-xtensa-lx106,the C of libraries is not compiled for their cores)
 	$(call distribution,echo '#include <Python.h>' | gcc -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" -fsyntax-only -xc -,gcc libc6-dev python3-dev,the sanitizer tests are skipped)

@@ -24,7 +24,17 @@ from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.options import Group
 from shoehorn_mcu.firmware.settings import Options
 
-FACE = ("plan", "generate", "generate_together", "validate", "bench", "optimize", "quantize", "import_torch")
+FACE = (
+    "plan",
+    "generate",
+    "generate_for_linux",
+    "generate_together",
+    "validate",
+    "bench",
+    "optimize",
+    "quantize",
+    "import_torch",
+)
 
 
 @pytest.fixture(scope="module")

@@ -117,3 +117,19 @@ def test_members_of_structs_keep_their_names():
     found = renamed(struct + function, {"rows": "rows_2", "pass": "pass_2"})
     assert found.startswith("typedef struct {\n    int rows;\n} pass_2;\n")
     assert found.endswith("int f(pass_2 *of)\n{\n    return rows_2(of->rows) + rows_2; // rows\n}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("static int count = 3;", ("count",)),
+        ("extern const int8_t table[4];", ("table",)),
+        ("void sh_run(int8_t *x);", ("sh_run",)),
+        ("int (*f)(void);", ()),  # no name stands where one is looked for: a type in brackets is none
+        ("__attribute__((noinline)) static void g(void) { }", ("g",)),
+    ],
+)
+def test_a_declaration_has_the_name_that_stands_before_its_first_sign(text: str, names: tuple[str, ...]):
+    (item,) = items(f"{text}\n")
+
+    assert item.names == names

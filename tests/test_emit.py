@@ -12,20 +12,23 @@ from pathlib import Path
 import emitted
 import numpy as np
 import pytest
-from compilers import HOST, SANITIZERS, WARNINGS, ZIG
-from samples import random_inputs, sample
+from compilers import COMPILERS, HOST, SANITIZERS, WARNINGS, ZIG
+from samples import as_float32, random_inputs, sample
 from shared import MODELS, ROAD, needs_shared
+from test_single_file import side_by_side
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.ops import (
     OPS,
     Add,
     Concat,
     Conv2d,
+    Dense,
     Dequantize,
     MaxPool2d,
     Mean,
@@ -39,6 +42,9 @@ from shoehorn_mcu.ops import (
     Transpose,
     TransposeConv2d,
 )
+from shoehorn_mcu.planner import make_plan
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 
 Q = Quant((0.05,), (3,))
 SMALL = ("mlperf-kws-dscnn-int8", "tflm-hello-world-int8", "tflm-micro-speech", "mltk-fingerprint")
@@ -255,6 +261,20 @@ def test_the_library_compiles_without_a_warning(
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_vectors_that_two_float_kernels_share_are_declared_for_every_file(tmp_path: Path):
+    """The header of the kernels has what both use, so it needs the compiler's header of vectors."""
+    rng = np.random.default_rng(0)
+    graph = side_by_side([as_float32(sample(op, rng), rng) for op in (Conv2d, Dense)])
+    chosen = stages(graph, Machine.of("cortex-a53"))
+    unit = Unit("vectors", graph, chosen, make_plan(lower(graph, chosen, None)))
+    compiler = next(each for each in COMPILERS if each.name == "zig-cortex-a53")
+    emitted.put(emitted.library_of(unit), tmp_path)
+
+    assert "float32x4_t" in (tmp_path / "src" / "vectors_kernels.h").read_text()
+    options = (f"-I{tmp_path / 'src'}", "-std=c11", "-Wall", "-Wextra", "-Werror")
+    compiler.run(*options, sources=sorted(tmp_path.glob("src/*.c")), folder=tmp_path)
 
 
 def test_the_header_may_be_included_from_cpp(tmp_path: Path):

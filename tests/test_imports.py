@@ -35,7 +35,10 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu.cli": (
         {"group"},
-        {"bench", "project", "library", "slim", "sweep", "tune", "validate", "monitor", "inspect", "lists", "doctor"},
+        {
+            *("bench", "doctor", "inspect", "library", "lists", "mlperf"),
+            *("monitor", "project", "slim", "sweep", "tune", "validate"),
+        },
         {"energy"},
         {"buffers", "device", "graph", "outside", "plan", "quantize"},
         {"options", "page"},
@@ -43,7 +46,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu.emit": (
         {"bindings"},
-        {"folder"},
+        {"folder", "linux"},
         {"model", "page"},
         {"kernels", "unit", "templates"},
         {"c", "bundle", "names", ""},
@@ -98,9 +101,9 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
     ),
     "shoehorn_mcu_host": (
         {"doctor"},
-        {"energy", "validate"},
+        {"energy", "mlperf", "validate"},
         {"board"},
-        {"firmware"},
+        {"firmware", "linux"},
         {"folder"},
         {"base", ""},
     ),
@@ -127,7 +130,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "cffi": (f"{VALIDATE}.reference", f"{VALIDATE}.reference_build", "shoehorn_mcu_host.base.cbuild"),
     "unicorn": ("shoehorn_mcu_host.board.machines.bare_core",),
     "rp2040py": ("shoehorn_mcu_host.board.machines.pico",),
-    "elftools": ("shoehorn_mcu_host.firmware",),
+    "elftools": ("shoehorn_mcu_host.firmware", "shoehorn_mcu_host.linux.errata"),
     "ppk2lab": ("shoehorn_mcu_host.energy.ppk2",),
     "joulescope": ("shoehorn_mcu_host.energy.joulescope",),
     "dask": ("shoehorn_mcu.sweeps.cluster",),

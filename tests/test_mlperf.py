@@ -117,6 +117,7 @@ def test_the_banner_comes_in_order(runner: Runner):
         ("name", ["m-name-dut-[shoehorn]"]),
         ("profile", ["m-profile-[ULPMark for tinyML Firmware V0.0.1]", "m-model-[kws01]"]),
         ("nonsense", ["e-[Unknown command: nonsense]"]),
+        *((word, [f"e-[Unknown command: {word}]"]) for word in ("start", "stop", "extract_uart_stream")),
         ("Name", ["e-[Unknown command: Name]"]),
         ("names of all", ["e-[Unknown command: names]"]),
         ("", ["e-[Unknown command: ]"]),

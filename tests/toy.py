@@ -16,6 +16,8 @@ import numpy as np
 from compilers import HOST, WARNINGS
 from numpy.typing import NDArray
 
+from shoehorn_mcu.emit.folder.sound import app, tables
+from shoehorn_mcu_host.base.tasks import BY_ID
 from shoehorn_mcu_host.board.ports import POLL_SECONDS, Port
 from shoehorn_mcu_host.folder.documents import PlannedOp
 from shoehorn_mcu_host.folder.plan import End, Plan
@@ -24,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 APP = ROOT / "firmware_templates" / "app"
 C = ROOT / "tests" / "c"
 SCALE, ZERO = 0.125, 3  # of the output
+SOUND_SCALE = 0.0037  # of the input with `sound`
 
 _LONGEST = 20.0  # seconds of a ClockedPort
 _TRANSFER_SECONDS = 0.005  # of a write, and of a read that finds bytes
@@ -47,6 +50,7 @@ class Toy:
     streamed: bool = False  # the input arrives row by row
     energy: int = 0  # SH_APP_ENERGY
     output_rows: int = 0  # in which the output is handed out; 0: it is whole
+    sound: bool = False  # the front end of a wake word; the input is its window of features
 
     @property
     def inputs(self) -> int:
@@ -56,7 +60,7 @@ class Toy:
     def db_bytes(self) -> int:
         if self.streamed and not self.buffer:
             return 0
-        return self.inputs * (4 if self.transform == 2 else 1)
+        return 1024 if self.sound else self.inputs * (4 if self.transform == 2 else 1)
 
     def hidden(self, x: Int8) -> Int8:
         """Op 0."""
@@ -95,7 +99,7 @@ class Toy:
 #include "board_config.h"
 #define SH_APP_NAME "toy"
 #define SH_APP_IDENTITY {{{octets}}}
-#define SH_APP_INPUT_TABLE(X) X({place}, {self.inputs}u, SH_APP_INT8, 0.0625f, -5)
+#define SH_APP_INPUT_TABLE(X) X({place}, {self.inputs}u, SH_APP_INT8, {self.stored})
 #define SH_APP_OUTPUT_TABLE(X) X({result}, {self.outputs}u, SH_APP_INT8, {SCALE}f, {ZERO})
 #define SH_APP_OPS 2
 #define SH_APP_RUN() {"((void)0)" if self.streamed else "toy_run()"}
@@ -106,12 +110,22 @@ class Toy:
 #define SH_APP_MLPERF "{self.mlperf}"
 #define SH_APP_DB_BYTES {self.db_bytes}u
 #define SH_APP_DB_BUFFER {self.buffer}
-#define SH_APP_INPUT_TRANSFORM {self.transform}
+#define SH_APP_INPUT_TRANSFORM {3 if self.sound else self.transform}
 #define SH_APP_RESULTS {self.results}
 #define SH_APP_FRAME_BYTES {self.frame_bytes}
 #define SH_APP_ENERGY {self.energy}
-{self._rows()}#endif
+{self._rows()}{self._sound()}#endif
 """
+
+    @property
+    def stored(self) -> str:
+        """Scale and zero point of the input."""
+        return f"{SOUND_SCALE}f, -128" if self.sound else "0.0625f, -5"
+
+    def _sound(self) -> str:
+        """The macros of the wake word."""
+        macros = app(BY_ID["sww01"], self.inputs) if self.sound else {}
+        return "".join(f"#define {name} {value}\n" for name, value in macros.items())
 
     def _rows(self) -> str:
         """The macros of an output that is handed out."""
@@ -136,6 +150,9 @@ class Toy:
         prototypes += "void toy_on_row(int32_t y, const void *row);\n"
         (folder / "toy.h").write_text(f"#pragma once\n#include <stdint.h>\n{sizes}{prototypes}")
         sources = [*sorted(APP.glob("*.c")), C / "toy.c", C / "fake_board.c"]
+        if self.sound:
+            sources.append(ROOT / "firmware_templates" / "sound" / "sound.c")
+            (folder / "sound_tables.h").write_text(tables())
         compile_c(sources, folder / "board", compiler, f"-I{folder}", f"-I{APP}", *flags)
         return folder / "board"
 

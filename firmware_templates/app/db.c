@@ -5,9 +5,12 @@
 
 #include "fmt.h"
 #include "sh_app.h"
+#include "sound.h"
 
 _Static_assert(SH_APP_INPUT_TRANSFORM != 2 || SH_APP_DB_BUFFER,
                "float32 input is quantised out of the db buffer");
+_Static_assert(SH_APP_INPUT_TRANSFORM != 3 || SH_APP_DB_BUFFER,
+               "features are computed out of the db buffer");
 _Static_assert(SH_APP_DB_BYTES <= SH_APP_DB_INPUT_BYTES * (SH_APP_INPUT_TRANSFORM == 2 ? 4u : 1u),
                "db load accepts more bytes than the inputs hold");
 
@@ -106,6 +109,9 @@ void sh_db_hex(const char *digits)
             sh_print("m-load-done\r\n");
         }
     }
+    if (SH_APP_SOUND && position < size) { // as that task's reference firmware
+        sh_print_with("", position, " bytes received\r\n");
+    }
 }
 
 void sh_db_print(void)
@@ -131,9 +137,17 @@ float sh_db_float(uint32_t i)
     return view.real;
 }
 
+int16_t sh_db_sample(uint32_t i)
+{
+    return (int16_t)(uint16_t)(*place(2u * i) | *place(2u * i + 1u) << 8);
+}
+
 void sh_db_to_inputs(void)
 {
     sh_app_tensor first = sh_app_input(0);
+    if (SH_APP_INPUT_TRANSFORM == 3) {
+        return; // each inference computes its input
+    }
     if (SH_APP_INPUT_TRANSFORM == 2) {
         for (uint32_t i = 0; i != SH_APP_DB_BYTES / 4u; i++) {
             sh_app_store(&first, i, sh_db_float(i));

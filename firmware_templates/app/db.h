@@ -18,6 +18,9 @@ void sh_db_close(void);
 // Float i of the buffer; only with SH_APP_INPUT_TRANSFORM 2.
 float sh_db_float(uint32_t i);
 
+// Sample i of the buffer, 16 bits, the lower byte first; only with SH_APP_INPUT_TRANSFORM 3.
+int16_t sh_db_sample(uint32_t i);
+
 // Fills the model's inputs from the buffer. Without a buffer of its own they hold the bytes
 // already.
 void sh_db_to_inputs(void);

@@ -9,14 +9,25 @@
 #include "energy.h"
 #include "fmt.h"
 #include "results.h"
+#include "sh_app.h"
 #include "sh_board.h"
+#include "sound.h"
 
+#if SH_APP_SOUND // as that task's reference firmware
+#define LINE_BYTES 1028
+#define LONGEST "1028"
+#define WAKE_WORDS "start", "stop", "extract_uart_stream",
+#else
 #define LINE_BYTES 80
+#define LONGEST "80"
+#define WAKE_WORDS
+#endif
 #define MOST_RUNS 1000000                  // more would block the board for days
 #define LOOK_TICKS (SH_BOARD_TICK_HZ / 2u) // between looks at the console during inferences
 #define WORDS 4                            // "db load N" and "infer N W" need three
 
-// The order of COMMANDS. Those before DB have no argument and change no state.
+// The order of COMMANDS. Those before DB have no argument and change no state; those from START on
+// are of the streaming wake word.
 typedef enum {
     NAME,
     TIMESTAMP,
@@ -26,12 +37,15 @@ typedef enum {
     SHOEHORN,
     DB,
     INFER,
+    START,
+    STOP,
+    EXTRACT,
     COMMAND_COUNT, // no command
 } command;
+#define COMMANDS_HERE ((uint32_t)(SH_APP_SOUND ? COMMAND_COUNT : START))
 
-static const char *const COMMANDS[COMMAND_COUNT] = {
-    "name", "timestamp", "profile", "help", "results", "shoehorn", "db", "infer",
-};
+static const char *const COMMANDS[COMMANDS_HERE] = {
+    "name", "timestamp", "profile", "help", "results", "shoehorn", "db", "infer", WAKE_WORDS};
 
 static char line[LINE_BYTES + 1];
 static uint32_t length;
@@ -64,7 +78,7 @@ static void lap(uint64_t ticks)
 
 static void profile(void)
 {
-    sh_print("m-profile-[ULPMark for tinyML Firmware V0.0.1]\r\n");
+    sh_print("m-profile-[" SH_APP_PROFILE "]\r\n");
     sh_print("m-model-[" SH_APP_MLPERF "]\r\n");
 }
 
@@ -151,6 +165,24 @@ static void infer(char *const words[WORDS])
     sh_results_print();
 }
 
+// The commands of the streaming wake word. In energy mode the instrument is told when it listens.
+static void hear(command word)
+{
+    if (SH_APP_ENERGY == SH_ENERGY_MLPERF && word != EXTRACT) {
+        sh_energy_timestamp();
+    }
+    if (SH_APP_SOUND && word == START) {
+        sh_sound_start();
+        sh_results_forget();
+    } else if (SH_APP_SOUND && word == STOP) {
+        sh_sound_stop();
+    } else if (SH_APP_SOUND) {
+        sh_results_load();
+        sh_results_infer();
+        sh_sound_print();
+    }
+}
+
 static void shoehorn(void)
 {
     sh_print("m-shoehorn-[1]\r\n");
@@ -158,12 +190,18 @@ static void shoehorn(void)
     wants_frames = true;
 }
 
+// What the host wrote, without control characters.
+static void print_heard(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        sh_board_putc(*text >= ' ' && *text <= '~' ? (uint8_t)*text : '?');
+    }
+}
+
 static void refuse(const char *word)
 {
     sh_print("e-[Unknown command: ");
-    for (; *word != '\0'; word++) {
-        sh_board_putc(*word > ' ' && *word <= '~' ? (uint8_t)*word : '?');
-    }
+    print_heard(word);
     sh_print("]\r\n");
 }
 
@@ -187,19 +225,26 @@ static void split(char *words[WORDS])
 
 static command find(const char *word)
 {
-    uint32_t i = 0;
-    while (i < COMMAND_COUNT && !sh_same(word, COMMANDS[i])) {
-        i++;
+    for (uint32_t i = 0; i < COMMANDS_HERE; i++) {
+        if (sh_same(word, COMMANDS[i])) {
+            return (command)i;
+        }
     }
-    return (command)i;
+    return COMMAND_COUNT;
 }
 
 static void run_line(void)
 {
     char *words[WORDS] = {0}; // missing words are null
+    if (SH_APP_SOUND) {       // as that task's reference firmware: its host compares the line
+        sh_print("Received command: ");
+        print_heard(line);
+        sh_print("\r\n");
+    }
     split(words);
     const char *word = words[0] == NULL ? "" : words[0];
-    switch (find(word)) {
+    command asked = find(word);
+    switch (asked) {
     case NAME:
         sh_print("m-name-dut-[shoehorn]\r\n");
         break;
@@ -224,6 +269,11 @@ static void run_line(void)
     case INFER:
         infer(words);
         break;
+    case START:
+    case STOP:
+    case EXTRACT:
+        hear(asked);
+        break;
     case COMMAND_COUNT:
         refuse(word);
         break;
@@ -246,7 +296,7 @@ bool sh_mlperf_byte(uint8_t byte)
     } else if (byte == '%') {
         wants_frames = false;
         if (length > LINE_BYTES) {
-            sh_print("e-[Command longer than 80 characters]\r\n");
+            sh_print("e-[Command longer than " LONGEST " characters]\r\n");
         } else {
             line[length] = '\0';
             run_line();

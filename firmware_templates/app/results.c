@@ -6,6 +6,7 @@
 #include "sh_app.h"
 #include "sh_board.h"
 #include "shared.h"
+#include "sound.h"
 #include "stream.h"
 
 _Static_assert(SH_APP_RESULTS == 0 || SH_APP_INPUT_TRANSFORM == 2,
@@ -60,7 +61,17 @@ static void run(void)
         sh_db_to_row(row);
         SH_APP_PUSH_ROW(sh_app_input(0).data);
     }
+    if (SH_APP_SOUND) {
+        int16_t *next = sh_sound_next();
+        for (uint32_t i = 0; i < SH_SOUND_CHUNK; i++) {
+            next[i] = sh_db_sample(i);
+        }
+        sh_sound_listen();
+    }
     SH_APP_RUN();
+    if (SH_APP_SOUND) {
+        (void)sh_sound_heard();
+    }
 }
 
 void sh_results_load(void)

@@ -38,6 +38,11 @@
 #define SH_APP_ON_ROW_TABLE(X)
 #endif
 
+// What `profile` answers first: that of the reference firmware of most tasks.
+#ifndef SH_APP_PROFILE
+#define SH_APP_PROFILE "ULPMark for tinyML Firmware V0.0.1"
+#endif
+
 // Gives the states that a model keeps between inferences their first values.
 #ifndef SH_APP_RESET_STATES
 #define SH_APP_RESET_STATES() ((void)0)

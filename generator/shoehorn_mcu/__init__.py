@@ -1,8 +1,8 @@
 """Shoehorn: turns a model and a board into a folder of static C.
 
-The functions for programs are `plan`, `generate`, `generate_together`, `validate`, `bench`, `optimize`, `quantize` and
-`import_torch`, which `api.py` documents, and `sweep` of `sweeps/face.py`. They are imported when they are first used,
-so that `import shoehorn_mcu` is quick.
+The functions for programs are `plan`, `generate`, `generate_for_linux`, `generate_together`, `validate`, `bench`,
+`optimize`, `quantize` and `import_torch`, which `api.py` documents, and `sweep` of `sweeps/face.py`. They are imported
+when they are first used, so that `import shoehorn_mcu` is quick.
 """
 
 from shoehorn_mcu.base.version import __version__
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from shoehorn_mcu.api import (
         Generated,
+        GeneratedForLinux,
         GeneratedTogether,
         Imported,
         Inputs,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         QuantizeOptions,
         bench,
         generate,
+        generate_for_linux,
         generate_together,
         import_torch,
         optimize,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Generated",
+    "GeneratedForLinux",
     "GeneratedTogether",
     "Imported",
     "Inputs",
@@ -46,6 +49,7 @@ __all__ = [
     "__version__",
     "bench",
     "generate",
+    "generate_for_linux",
     "generate_together",
     "import_torch",
     "optimize",

@@ -1,5 +1,5 @@
-"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `generate_together`, `validate`, `bench`,
-`optimize`, `quantize`, `import_torch` and `slim`.
+"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `generate_for_linux`, `generate_together`,
+`validate`, `bench`, `optimize`, `quantize`, `import_torch` and `slim`.
 
     import shoehorn_mcu
 
@@ -23,7 +23,7 @@ from shoehorn_mcu import importers, passes
 from shoehorn_mcu.base.errors import ShoehornError as ShoehornError
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder.project import refresh_models
-from shoehorn_mcu.firmware import build, several
+from shoehorn_mcu.firmware import build, linux, several
 from shoehorn_mcu.firmware.options import Place, names, resolved, sizes
 from shoehorn_mcu.firmware.options import PlanOptions as PlanOptions
 from shoehorn_mcu.firmware.settings import Options
@@ -44,6 +44,8 @@ from shoehorn_mcu_host.firmware.build import ensure_built
 from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.linux.pack import packed
+from shoehorn_mcu_host.linux.targets import target
 from shoehorn_mcu_host.validate import samples
 from shoehorn_mcu_host.validate.decoders import pixels
 from shoehorn_mcu_host.validate.validate import Told, Validation, precise_of, reference_of
@@ -137,6 +139,34 @@ def generate(
     else:
         (bundle.write_beside if single_file else bundle.write)(files, place, force)
     return Generated(place, tuple(sorted(files)), _result(planned))
+
+
+@dataclass(frozen=True)
+class GeneratedForLinux(Generated):
+    """A written folder with a shared library and a wheel."""
+
+    library: Path
+    wheel: Path
+
+
+def generate_for_linux(
+    model: Place | Imported, folder: Place, options: PlanOptions, *, force: bool = False
+) -> GeneratedForLinux:
+    """Plans a model and writes its library, with a shared library and a Python wheel for `options.cpu` (docs/linux.md).
+
+    `options.cpu` is a core with Linux, or "host". `options.cores` is the number of threads. `force` is that of
+    `generate`. Raises ShoehornError as `generate` does, for other cores, for options that a shared library has not, and
+    where zig, which compiles it, is not installed; ValueError with a board.
+    """
+    board, settings = _settings(options, caller_arena=False)
+    if board is not None:
+        raise ValueError("a shared library is for a core with Linux: give cpu, not board")
+    machine, place = target(options.cpu), Path(folder)
+    planned, package = linux.alone(_model(model), settings)
+    made = packed(package.files, package.about, machine)
+    bundle.write(made.files, place, force)
+    files = tuple(sorted(made.files))
+    return GeneratedForLinux(place, files, _result(planned), place / made.library, place / made.wheel)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ COMMANDS = {
     "flash": "shoehorn_mcu.cli.device",
     "emulate": "shoehorn_mcu.cli.device",
     "monitor": "shoehorn_mcu.cli.monitor",
+    "mlperf": "shoehorn_mcu.cli.mlperf",
     "doctor": "shoehorn_mcu.cli.doctor",
     "boards": "shoehorn_mcu.cli.lists",
     "ops": "shoehorn_mcu.cli.lists",

@@ -11,8 +11,10 @@ from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.cli.plan import print_plan
 from shoehorn_mcu.emit import bindings, bundle
-from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware import build, linux
 from shoehorn_mcu.firmware.options import Group, resolved
+from shoehorn_mcu_host.linux.pack import packed
+from shoehorn_mcu_host.linux.targets import target
 
 
 def _not_several(_context: click.Context, _option: click.Parameter, given: bool) -> None:
@@ -53,6 +55,15 @@ def _not_several(_context: click.Context, _option: click.Parameter, given: bool)
     metavar="KEY=VALUE",
     help="What a crate or pack says of itself: its version, url or vendor. Repeatable.",
 )
+@grouped(
+    Group.OUTPUT,
+    "--os",
+    "system",
+    type=click.Choice(["none", "linux"]),
+    default="none",
+    show_default=True,
+    help="linux: also a shared library and a Python wheel for a core with Linux (docs/linux.md).",
+)
 @click.option("--concurrent", is_flag=True, hidden=True, expose_value=False, callback=_not_several)
 @writing_options
 @output_options
@@ -62,6 +73,7 @@ def library(
     in_one_file: bool,
     framework: str,
     about: tuple[str, ...],
+    system: str,
     caller_arena: bool,
     force: bool,
     planning: Planning,
@@ -69,21 +81,34 @@ def library(
 ) -> None:
     """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake, Zephyr and ESP-IDF, without a board.
 
-    With --framework it is a Rust crate, a module of MicroPython or a CMSIS-Pack.
+    With --framework it is a Rust crate, a module of MicroPython or a CMSIS-Pack, with --os linux a Python wheel, too.
     """
     if in_one_file and framework != bindings.NONE:
         raise click.UsageError(f"--framework {framework} has a folder of its own; leave it or --single-file out")
     if about and framework in (bindings.NONE, "micropython"):
         raise click.UsageError("--about belongs to --framework rust and --framework cmsis-pack")
+    if system == "linux" and framework != bindings.NONE:
+        raise click.UsageError(f"--framework {framework} is for microcontrollers; leave it or --os linux out")
+    machine = target(planning.options.cpu) if system == "linux" else None
     _, options = resolved(planning.of_one(), caller_arena)
     said_of_itself = bindings.About.of(about)
-    with progress("planning") as say:
-        planned, files = build.alone(model, options, say, in_one_file, framework, said_of_itself)
+    made = None
+    if machine is not None:
+        linux.refuse(options, in_one_file)
+        with progress("planning") as say:
+            planned, package = linux.alone(model, options, say)
+        with progress("compiling"):
+            made = packed(package.files, package.about, machine)
+        files = made.files
+    else:
+        with progress("planning") as say:
+            planned, files = build.alone(model, options, say, in_one_file, framework, said_of_itself)
     print_notes(planned.notes)
     folder = folder or Path(planned.unit.name)
     (bundle.write_beside if in_one_file else bundle.write)(files, folder, force)
     if as_json:
-        emit_json(planned.report)
+        compiled = {} if made is None else {"linux": {"library": made.library, "wheel": made.wheel}}
+        emit_json({**planned.report, **compiled})
         return
     print_plan(planned, None)
     name = planned.unit.name
@@ -92,3 +117,7 @@ def library(
     else:
         said = f"wrote {folder}: {len(files)} files; its README.md shows how to call {name}"
     out.print(said, soft_wrap=True)
+    if made is not None:
+        out.print(
+            f"{made.library}: {len(files[made.library]):,} bytes; pip install {folder / made.wheel}", soft_wrap=True
+        )

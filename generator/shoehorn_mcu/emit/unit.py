@@ -75,6 +75,7 @@ class Unit:
     traceable: bool = True  # a build with SH_TRACE tells of each step
     marked: bool = False  # with SH_TRACE, steps run as often as the application says: their energy is measured
     origin: Origin = Origin()
+    threads: bool = False  # several cores are threads that the library itself brings
 
     @property
     def upper(self) -> str:

@@ -120,7 +120,7 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     precise, graph = graph, with_float_mode(graph, options.float_mode)
     _require_float_mode(board, may.cpu, options.float_mode)
     tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, may.cpu or "")
-    notes = (*joined, *([note] if note else []))
+    notes = (*joined, *(each for each in (options.stand_in, note) if each))
     return Prepared(replace(options, tuning=tuning), may, source, graph, precise, records, ends, origin, notes, found)
 
 

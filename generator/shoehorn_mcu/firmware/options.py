@@ -297,6 +297,7 @@ def resolved(options: PlanOptions, caller_arena: bool = False) -> tuple[targets.
         caller_arena=caller_arena,
         float_mode=FloatMode(options.float),
         cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
+        stand_in=targets.stand_in(options.cpu or ""),
         flash_bytes=options.flash_bytes,
         cores=options.cores,
         shapes=sizes(options.shapes),

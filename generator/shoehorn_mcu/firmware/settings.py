@@ -39,6 +39,7 @@ class Options:
     smallest_kernels: bool = False  # the kernels with the least flash, constants included, not the fastest ones
     caller_arena: bool = False  # the program passes the arena to the library
     cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
+    stand_in: str = ""  # a line for the user where `cpu` is not the core that was named
     flash_bytes: int | None = None  # for the library's constants and code, without a board
     cores: int = 1  # that may share the rows of a step
     float_mode: FloatMode = FloatMode.PRECISE

@@ -91,6 +91,8 @@ _ALIASES = {
     "cortex-m35p": "cortex-m33",
     "cortex-m85": "cortex-m55",
     "arm1176jzf-s": "arm1176",
+    "cortex-a72": "cortex-a53",
+    "cortex-a76": "cortex-a53",
     "esp32-c3": "rv32imc",
     "esp32-c6": "rv32imac",
     "e31": "rv32imac",
@@ -107,6 +109,19 @@ def cpu(name: str) -> str:
         free = "a library for any other core is in portable C and needs no --cpu"
         raise UnknownCpu(f"unknown cpu {one_line(name)}; {cure}; {free}")
     return key
+
+
+# Of cores that could do more than the kernels of another: what a plan says.
+_STAND_INS = {
+    "cortex-a72": "cortex-a72 gets the kernels of cortex-a53, whose instructions are predicted",
+    "cortex-a76": "cortex-a76 gets the kernels of cortex-a53, whose instructions are predicted; no kernel uses its dot "
+    "product yet",
+}
+
+
+def stand_in(name: str) -> str:
+    """A line for the user where a core gets kernels that leave out what it could do; empty where it does not."""
+    return _STAND_INS.get(name.strip().lower(), "")
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.folder import sound
 from shoehorn_mcu.emit.folder.energy import Energy
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
-from shoehorn_mcu.emit.folder.mlperf import Results, Task, Transform
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.model.forms import Forms
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu_host.base.manifest import MLPERF_BAUD
+from shoehorn_mcu_host.base.tasks import Results, Task, Transform
 
 
 def _table(unit: Unit, kind: str) -> str:
@@ -48,7 +50,14 @@ def _other_types(units: Sequence[Unit]) -> dict[str, str]:
 def db_bytes(unit: Unit, task: Task | None) -> int:
     """The number of bytes that `db load` loads."""
     inputs = [unit.type(t) for t in unit.graph.inputs]
+    if task and task.transform is Transform.SOUND:
+        return task.sent_bytes
     return sum(t.elements * 4 if task and task.transform is Transform.FLOAT32 else t.bytes for t in inputs)
+
+
+def hears(task: Task | None) -> bool:
+    """Whether the application has the front end of a wake word."""
+    return task is not None and task.transform is Transform.SOUND
 
 
 @dataclass(frozen=True)
@@ -76,20 +85,26 @@ class Models:
 
     def db_buffer(self, board: Board) -> bool:
         """Whether `db load` has a buffer of its own: where the board has room for it."""
-        needed = self.arena_bytes + self.weights_bytes + db_bytes(self.units[0], self.task)
+        needed = self.arena_bytes + self.weights_bytes + self._text_bytes
         return needed <= board.arena_limit(self.cores)
 
     def buffer_bytes(self, board: Board) -> int:
-        """Bytes of that buffer, 0 without one."""
-        return db_bytes(self.units[0], self.task) if self.db_buffer(board) else 0
+        """Bytes of that buffer and of the task's front end, 0 without a buffer."""
+        return self._text_bytes if self.db_buffer(board) else 0
+
+    @property
+    def _text_bytes(self) -> int:
+        own = sound.ram_bytes(self.units[0].type(self.units[0].graph.inputs[0]).bytes) if hears(self.task) else 0
+        return db_bytes(self.units[0], self.task) + own
 
 
 def _needed(models: Models) -> str:
     """The C expression of all SRAM that the firmware needs."""
     arena = "SH_APP_ARENA_BYTES" if len(models.units) > 1 else f"{models.units[0].upper}_ARENA_BYTES"
     stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (models.cores > 1)
+    heard = " + SH_APP_SOUND_BYTES" * hears(models.task)
     rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}" + f" + {models.weights_bytes}u" * (models.weights_bytes > 0)
-    return f"{arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest}"
+    return f"{arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest}{heard}"
 
 
 def _db_size(models: Models, task: Task | None, buffer: bool) -> int:
@@ -107,6 +122,9 @@ def app_config_h(models: Models, board: Board, energy: Energy = Energy.NONE) -> 
     task, forms = models.task, [Forms(unit) for unit in units]
     if task and task.transform is Transform.FLOAT32 and not buffer:
         task = None  # quantising on the board needs the buffer
+    if hears(task) and (not buffer or units[0].streamed):
+        why = f"{board.id} has no room for its front end beside the arena" if buffer == 0 else "its input is streamed"
+        raise ShoehornError(f"{units[0].name}: cannot hear as {task.id if task else ''}; {why}; give --mlperf none")
     results = Results.OUTPUTS if units[0].handed_out or not task else task.results  # of no output that is held whole
     several = len(units) > 1
     macros = {
@@ -123,6 +141,7 @@ def app_config_h(models: Models, board: Board, energy: Energy = Energy.NONE) -> 
         **_of_some([form.states.app for form in forms]),
         **_real_bytes(units),
         **_flush_to_zero(units),
+        **(sound.app(task, units[0].type(units[0].graph.inputs[0]).bytes) if task and hears(task) else {}),
         **({"SH_APP_ENERGY": str(energy.number)} if energy is not Energy.NONE else {}),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),

@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
+from math import log
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph
+from shoehorn_mcu_host.base.tasks import TASKS, Task
 
-
-class Transform(IntEnum):
-    """SH_APP_INPUT_TRANSFORM: how `db` bytes become the input."""
-
-    RAW = 0
-    MINUS_128 = 1
-    FLOAT32 = 2
-
-
-class Results(IntEnum):
-    """SH_APP_RESULTS: the values that `m-results` prints."""
-
-    OUTPUTS = 0
-    MEAN_SQUARED_ERROR = 1
-
-
-@dataclass(frozen=True)
-class Task:
-    """A benchmark, known by the exact shapes of its int8 model."""
-
-    id: str
-    input: tuple[int, ...]
-    output: tuple[int, ...]
-    transform: Transform = Transform.RAW
-    results: Results = Results.OUTPUTS
-
-
-TASKS = (
-    Task("kws01", (1, 49, 10, 1), (1, 12)),
-    Task("vww01", (1, 96, 96, 3), (1, 2), Transform.MINUS_128),
-    Task("ic01", (1, 32, 32, 3), (1, 10), Transform.MINUS_128),
-    Task("ad01", (1, 640), (1, 640), Transform.FLOAT32, Results.MEAN_SQUARED_ERROR),
-)
 CHOICES = ("auto", "none", *(task.id for task in TASKS))
 
 
@@ -53,14 +20,19 @@ def _suits(task: Task, graph: Graph) -> bool:
 
 
 def task_of(graph: Graph, choice: str) -> Task | None:
-    """The task named `choice`, or with `auto` the one whose shapes match; raises where the named one does not."""
+    """The task named `choice`, or with `auto` the one whose shapes match; raises where the named one does not.
+
+    Of tasks with equal shapes (ic01 and ic02) `auto` takes the one whose reference model has the more similar number
+    of multiply-accumulates, by their ratio: quantising a model anew keeps that number, and changes every byte.
+    """
+    suited = [task for task in TASKS if _suits(task, graph)]
     for task in TASKS:
-        suits = _suits(task, graph)
-        if choice == task.id and not suits:
+        if choice == task.id and task not in suited:
             raise ShoehornError(
                 f"{graph.name}: is not a {choice} model, which has one int8 input {task.input} and "
                 f"one int8 output {task.output}"
             )
-        if suits and choice in ("auto", task.id):
-            return task
-    return None
+    if choice == "auto":
+        macs = max(1, graph.macs)
+        return min(suited, key=lambda task: abs(log(task.macs / macs)), default=None)
+    return next((task for task in suited if task.id == choice), None)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest, refresh
-from shoehorn_mcu.emit.folder import app, mlperf
+from shoehorn_mcu.emit.folder import app, mlperf, sound
 from shoehorn_mcu.emit.folder.energy import Energy
 from shoehorn_mcu.emit.folder.energy import check as check_energy
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS, kernels_library
@@ -205,6 +205,8 @@ def _project(
     files |= _tree(FIRMWARE_TEMPLATES / "app", "src/")
     files |= _tree(FIRMWARE_TEMPLATES / "models", "src/") if len(units) > 1 else {}
     files |= _tree(FIRMWARE_TEMPLATES / "cores", "src/") if models.cores > 1 else {}
+    if app.hears(models.task):
+        files |= {**_tree(FIRMWARE_TEMPLATES / "sound", "src/"), "src/sound_tables.h": sound.tables().encode()}
     files |= board_files(board, models.cores, energy)
     files |= _tree(FIRMWARE_TEMPLATES / "platform", "platform/")
     files |= stub(board)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bundle import Bundle
-from shoehorn_mcu.emit.kernels.amalgam import Amalgam, Kernel, contract_items, is_prototype, shown
+from shoehorn_mcu.emit.kernels.amalgam import Amalgam, Definition, Kernel, contract_items, is_prototype, shown
 from shoehorn_mcu.emit.kernels.c_items import Item
 from shoehorn_mcu.kernels import Contract, Instance
 
@@ -42,13 +42,22 @@ def kernel_files(prefix: str, users: Mapping[Instance, str]) -> Bundle:
     own = {item for contract, _, items in contract_items(k.contract for k in users) for item in items}
     told = [d for d in common if not own & {*d.items}]
     symbols = {kernel.symbol: kernel.instance.contract for kernel in amalgam.kernels}
-    more = shown(item for each in told for item in each.items)
+    more = "\n\n".join(
+        (*_conditional_headers(amalgam, told), *([shown(i for d in told for i in d.items)] if told else []))
+    )
     systems = {"<stddef.h>", "<stdint.h>", *(name for kernel in amalgam.kernels for name in kernel.systems)}
     header = kernels_h(prefix, symbols, systems, more)
     files = {header_name(prefix): header}
     for kernel in amalgam.kernels:
         files[f"{kernel.symbol}.c"] = _kernel_c(prefix, kernel, users[kernel.instance], {d.key for d in common}, own)
     return {f"src/{path}": text.encode() for path, text in files.items()}
+
+
+def _conditional_headers(amalgam: Amalgam, told: Sequence[Definition]) -> Iterable[str]:
+    """The headers that only some compilers have, of kernels whose definitions are `told` in the header of all."""
+    keys = {each.key for each in told}
+    users = (k for k in amalgam.kernels if keys & {each.key for each in k.definitions.values()})
+    return dict.fromkeys(head for kernel in users for head in kernel.heads if "#include" in head)
 
 
 def _kernel_c(prefix: str, kernel: Kernel, users: str, common: set[str], contracts: set[Item]) -> str:

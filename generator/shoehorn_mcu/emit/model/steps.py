@@ -52,11 +52,16 @@ class SeveralCores(Form):
 
     def __init__(self, unit: Unit) -> None:
         run = "sh_cores_run (sh/cores/sh_cores.h)"
-        self.macros = [
+        told = [
             f"// The cores that share an inference. The program provides {run}, which runs the",
             "// parts of a step on them; a loop that runs one part after the other on one core will do.",
-            f"#define {unit.upper}_CORES {unit.cores}",
         ]
+        if unit.threads:
+            told = [
+                "// The threads that share an inference: the caller's, and others that the first inference starts and",
+                "// that sleep between inferences. A process that was forked starts its own.",
+            ]
+        self.macros = [*told, f"#define {unit.upper}_CORES {unit.cores}"]
 
 
 def schedule(unit: Unit) -> Schedule:

@@ -1,0 +1,34 @@
+"""A library for Linux: its files but for those that are compiled, which the host tools add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from shoehorn_mcu.emit.linux.package import LinuxPackage, NotForLinux, linux_package
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
+
+
+def refuse(options: Options, in_one_file: bool = False) -> None:
+    """NotForLinux for options that say something else of the library's memory, form or ends."""
+    for fault in _faults(options, in_one_file):
+        raise NotForLinux(f"--os linux: {fault}")
+
+
+def _faults(options: Options, in_one_file: bool) -> Iterator[str]:
+    if in_one_file:
+        yield "a shared library and a wheel are files of their own; leave --single-file out"
+    if options.caller_arena:
+        yield "the shared library has its own arena; leave --caller-arena out"
+    if options.stream_output:
+        cure = "leave --stream-output out"
+        yield f"rows of the output go to a function of the program, which a shared library cannot ask for; {cure}"
+
+
+def alone(
+    model: build.Model, options: Options, say: Callable[[str], None] = lambda _: None
+) -> tuple[build.Planned, LinuxPackage]:
+    """The plan, and the files of the library with those for Linux that are text; NotForLinux where it cannot be."""
+    refuse(options)
+    planned, files = build.alone(model, options, say)
+    return planned, linux_package(planned.unit, files)
