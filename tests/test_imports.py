@@ -130,7 +130,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "cffi": (f"{VALIDATE}.reference", f"{VALIDATE}.reference_build", "shoehorn_mcu_host.base.cbuild"),
     "unicorn": ("shoehorn_mcu_host.board.machines.bare_core",),
     "rp2040py": ("shoehorn_mcu_host.board.machines.pico",),
-    "elftools": ("shoehorn_mcu_host.firmware", "shoehorn_mcu_host.linux.errata"),
+    "elftools": ("shoehorn_mcu_host.firmware", "shoehorn_mcu_host.base.errata"),
     "ppk2lab": ("shoehorn_mcu_host.energy.ppk2",),
     "joulescope": ("shoehorn_mcu_host.energy.joulescope",),
     "dask": ("shoehorn_mcu.sweeps.cluster",),

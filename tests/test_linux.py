@@ -36,9 +36,10 @@ from shoehorn_mcu.firmware import linux
 from shoehorn_mcu.firmware.build import plan_model
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType
+from shoehorn_mcu_host.base import errata
 from shoehorn_mcu_host.base.about import About
 from shoehorn_mcu_host.base.errors import BuildError
-from shoehorn_mcu_host.linux import compiled, errata, wheel
+from shoehorn_mcu_host.linux import compiled, wheel
 from shoehorn_mcu_host.linux.targets import target
 
 TEMPLATES = FIRMWARE_TEMPLATES / "linux"

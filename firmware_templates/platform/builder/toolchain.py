@@ -35,6 +35,9 @@ CORES = {
     "rv32imafc": ("riscv32-none-elf", "rv32imafc", "riscv32-freestanding-none", "generic_rv32+m+a+f+c"),
 }
 
+# The core of a Raspberry Pi Zero 2 W may compute a 64-bit multiply-accumulate behind a load wrongly: erratum 835769.
+MORE_FLAGS = {"cortex-a53": ("-mfix-cortex-a53-835769",)}
+
 
 @dataclass(frozen=True)
 class Tools:
@@ -58,7 +61,7 @@ def tools(core: str) -> Tools:
     headers = Path(ziglang.__file__).parent / "lib" / "include"
     bare = ("-ffreestanding", "-nostdinc", "-isystem", str(headers), "-fstack-usage")
     link = ("-target", zig_target, f"-mcpu={zig_cpu}")
-    return Tools("clang", (f"--target={triple}", *_core_flags(cpu), *bare), link, True)
+    return Tools("clang", (f"--target={triple}", *_core_flags(cpu), *MORE_FLAGS.get(core, ()), *bare), link, True)
 
 
 def _core_flags(cpu: str) -> tuple[str, ...]:

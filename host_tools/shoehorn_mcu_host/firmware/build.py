@@ -14,6 +14,7 @@ from typing import IO
 
 from shoehorn_mcu_host.base import system
 from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.errata import may_fail
 from shoehorn_mcu_host.base.errors import BuildError, MemoryTooSmall
 from shoehorn_mcu_host.firmware.elf import sizes
 from shoehorn_mcu_host.firmware.stack import bound
@@ -178,6 +179,11 @@ def measure(project: Project) -> BuildResult:
     if statics > allowed:
         warnings.append(
             f"statics beside the arena need {statics:,} bytes, over the {allowed:,} that the manifest allows"
+        )
+    if spec["cpu"] == "cortex-a53" and may_fail(project.elf.read_bytes()):
+        warnings.append(
+            "code at the end of a page may meet erratum 843419 of Cortex-A53, a wrong address; "
+            "another plan or kernel, such as by --disable, moves it"
         )
     return BuildResult(found.ram_bytes, found.flash_bytes, stack.bytes, tuple(stack.notes), tuple(warnings))
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from shoehorn_mcu_host.base import cbuild
 from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.errata import may_fail
 from shoehorn_mcu_host.base.errors import BuildError, printable
-from shoehorn_mcu_host.linux.errata import may_fail
 from shoehorn_mcu_host.linux.targets import Target
 
 # -ffp-contract=off: a fused multiply-add rounds once where the reference rounds twice. No sanitizers: `zig cc` has one

@@ -1,9 +1,10 @@
 """Code that some Cortex-A53, those of a Raspberry Pi 3 among them, may compute wrongly.
 
-Arm's errata notice of the Cortex-A53 MPCore (EPM-048406) has both. 835769: a 64-bit multiply-accumulate right behind a
-load or a store; the compiler puts an instruction between them (`fix_cortex_a53_835769` in targets.py). 843419: the
-address of a load or a store that an ADRP at the end of a page begins; a linker would have to change it, and `zig cc`
-passes no such option on, so code where it may happen is moved.
+Arm's errata notice of the Cortex-A53 MPCore (EPM-048406) has both. 835769: a 64-bit multiply-accumulate right behind
+a load or a store; compilers are asked to put an instruction between them, for boards (`MORE_FLAGS` of the platform's
+toolchain.py) and for Linux (`fix_cortex_a53_835769` in linux/targets.py). 843419: the address of a load or a store
+that an ADRP at the end of a page begins; a linker would have to change it, and `zig cc` passes no such option on, so
+code for Linux where it may happen is moved, and a board's build says so.
 """
 
 from __future__ import annotations
