@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import signal
 import statistics
 import subprocess
@@ -29,6 +28,7 @@ from shoehorn_mcu.sweeps import run, stages
 from shoehorn_mcu.sweeps.axes import Stage, Sweep, checked
 from shoehorn_mcu.sweeps.page import page
 from shoehorn_mcu.sweeps.rows import SCHEMA, Rows, asked
+from shoehorn_mcu_host.base import system
 from tests.shared import MODELS
 
 MODEL_NAMES = (
@@ -44,12 +44,6 @@ def axes() -> Sweep:
     """1,008 combinations."""
     models = [str(MODELS / f"{name}.tflite") for name in MODEL_NAMES]
     return checked(models, BOARDS, {"sram": BUDGETS, "minimize": ("time", "sram", "flash")})
-
-
-def cpu_seconds() -> float:
-    """Of this process and its children that have ended."""
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in both)
 
 
 class Memory(threading.Thread):
@@ -76,11 +70,11 @@ def real(folder: Path) -> None:
     """One run over all combinations, or over what is left of them."""
     memory = Memory()
     memory.start()
-    began, before = time.monotonic(), cpu_seconds()
+    began, before = time.monotonic(), system.cpu_seconds()
     for number, _ in enumerate(run.sweep(axes(), folder, run.Where(workers=WORKERS)), 1):
         if number % 20 == 0:
             print(f"{number} rows, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    taken = {"wall": time.monotonic() - began, "cpu": cpu_seconds() - before}
+    taken = {"wall": time.monotonic() - began, "cpu": system.cpu_seconds() - before}
     taken |= {"scheduler_bytes": memory.scheduler, "worker_bytes": memory.worker}
     log = folder.with_suffix(".json")
     runs = [*(json.loads(log.read_text()) if log.is_file() else []), taken]

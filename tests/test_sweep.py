@@ -29,6 +29,7 @@ from shoehorn_mcu.sweeps.fault import SweepError  # noqa: E402
 from shoehorn_mcu.sweeps.page import page  # noqa: E402
 from shoehorn_mcu.sweeps.rows import SCHEMA, Rows, asked  # noqa: E402
 from shoehorn_mcu.sweeps.store import Store  # noqa: E402
+from shoehorn_mcu_host.base import system  # noqa: E402
 from shoehorn_mcu_host.base.errors import LinkError  # noqa: E402
 
 DIGITS = str(paths.MODELS / "digits.tflite")
@@ -633,8 +634,8 @@ def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_what_a_killed_worker_started_ends_with_it() -> None:
     code = (
-        "import subprocess, sys, time; from shoehorn_mcu.sweeps import cluster\n"
-        "cluster._watched()\n"
+        "import subprocess, sys, time; from shoehorn_mcu_host.base import system\n"
+        "watcher = system.lead_group()\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
         "print(child.pid, flush=True); time.sleep(100)\n"
     )
@@ -681,7 +682,7 @@ def test_ctrl_c_while_workers_start_ends_before_the_first_task(tmp_path: Path, m
 
 def test_what_starts_in_the_block_is_deaf_to_ctrl_c() -> None:
     code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
-    with cluster._deaf():
+    with system.deaf():
         inside = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
 

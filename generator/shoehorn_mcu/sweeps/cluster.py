@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,23 +23,13 @@ from shoehorn_mcu.base.errors import printable
 from shoehorn_mcu.sweeps.fault import SweepError
 from shoehorn_mcu.sweeps.identity import Tools
 from shoehorn_mcu.sweeps.stages import Attached, Bench, Task, perform
-from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base import system
 from shoehorn_mcu_host.base.files import read_text
 
 BOARDS_FILE = "SHOEHORN_WORKER"
 """Names the environment variable with a worker's own TOML file, which has a table for each of its real boards."""
 _FILE_BYTES = 1 << 16
 _SECONDS = 30  # for a scheduler to answer
-
-_WATCH = """
-import os, signal, sys
-sys.stdin.buffer.read()
-try:
-    os.killpg(int(sys.argv[1]), signal.SIGKILL)
-except ProcessLookupError:
-    pass
-"""
-"""Waits until the worker that has the other end of the pipe is gone, and ends what is left of its group."""
 
 
 def resource_of(board: str) -> str:
@@ -77,18 +64,7 @@ def boards_here() -> Bench:
     return {board: Attached(**vars(each)) for board, each in found.items()}
 
 
-@cache
-def _watched() -> subprocess.Popen[bytes] | None:
-    """Makes this process the leader of a group that ends with it; done once."""
-    if sys.platform == "win32":
-        return None
-    with contextlib.suppress(PermissionError):  # the leader of a session is one of a group already
-        os.setpgid(0, 0)
-    group = os.getpgid(0)
-    if group != os.getpid():
-        return None
-    command = [sys.executable, "-I", "-c", _WATCH, str(group)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(), start_new_session=True)
+_lead_group = cache(system.lead_group)  # once for each process
 
 
 class Guard(WorkerPlugin):  # type: ignore[misc]
@@ -104,7 +80,7 @@ class Guard(WorkerPlugin):  # type: ignore[misc]
         del worker
         if fault := fault_here(self._tools, self._folder, self._mark):
             raise SweepError(fault)
-        _watched()
+        _lead_group()
 
 
 def fault_here(tools: Tools, folder: str, mark: str) -> str:
@@ -162,7 +138,7 @@ def connected(scheduler: str | None, workers: int, scratch: Path, files: Securit
         return
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        with _deaf():
+        with system.deaf():
             local = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -181,19 +157,6 @@ def connected(scheduler: str | None, workers: int, scratch: Path, files: Securit
         for each in (client, local):
             with contextlib.suppress(TimeoutError):  # a worker that does not end in time is ended by the system
                 each.close()
-
-
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Threads and processes that are begun in the block do not hear Ctrl-C, which is for this thread alone."""
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _quiet() -> None:

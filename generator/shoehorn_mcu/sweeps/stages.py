@@ -8,7 +8,6 @@ A combination that cannot be done is a row with the reason.
 from __future__ import annotations
 
 import platform
-import resource
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from shoehorn_mcu.sweeps.fault import SweepError
 from shoehorn_mcu.sweeps.identity import Tools, emulator_of, identity, sha256_of
 from shoehorn_mcu.sweeps.rows import Row, Rows, asked
 from shoehorn_mcu.sweeps.store import Store
+from shoehorn_mcu_host.base import system
 from shoehorn_mcu_host.firmware.build import build as compiled
 from shoehorn_mcu_host.firmware.flash import flash
 from shoehorn_mcu_host.folder.project import Project
@@ -82,7 +82,7 @@ def perform(task: Task, boards: Bench = MappingProxyType({}), worker: str = "") 
 
     Raises OSError where the folder cannot be written.
     """
-    before = _cpu()
+    before = system.cpu_seconds()
     rows, store = Rows(Path(task.folder)), Store(Path(task.folder))
     common: Row = {"until": task.until.word, "worker": worker or platform.node()}
     try:
@@ -94,7 +94,7 @@ def perform(task: Task, boards: Bench = MappingProxyType({}), worker: str = "") 
     except Exception as error:  # a defect of ours must not end a sweep of a thousand combinations
         told = f"{type(error).__name__}: {printable(first_line(error))}"
         common |= {"status": FAILED, "kind": "defect", "message": f"please report this: {told}"}
-    common["cpu_seconds"] = round(_cpu() - before, 3)
+    common["cpu_seconds"] = round(system.cpu_seconds() - before, 3)
     common["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
     said: list[str] = []
     for number, combination in enumerate(task.combinations):
@@ -109,12 +109,6 @@ def perform(task: Task, boards: Bench = MappingProxyType({}), worker: str = "") 
         rows.write(combination, row)
         said.append(row["status"])
     return said
-
-
-def _cpu() -> float:
-    """Seconds of CPU time of this process and of its children that have ended."""
-    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def _hashes(task: Task, combination: Combination) -> Row:

@@ -25,6 +25,7 @@ if sys.platform == "win32":
 else:
     import fcntl
     import grp
+    import resource
 
 SHARED_FLAGS = ("-shared",) if sys.platform == "win32" else ("-fPIC", "-shared")
 """Flags for a C compiler that builds a shared library on this system."""
@@ -77,6 +78,54 @@ def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subproce
 def _end_with_parent() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+_WATCH = """
+import os, signal, sys
+sys.stdin.buffer.read()
+try:
+    os.killpg(int(sys.argv[1]), signal.SIGKILL)
+except ProcessLookupError:
+    pass
+"""
+"""Waits until the process that has the other end of the pipe is gone, and ends what is left of its group."""
+
+
+def lead_group() -> subprocess.Popen[bytes] | None:
+    """Makes this process the leader of a group, and starts a watcher that ends the group once this process is gone.
+
+    So nothing that it started outlives it, even where it is killed. None where the system has no groups, or where it
+    cannot lead one. The watcher ends with this process, as long as the result is kept.
+    """
+    if sys.platform == "win32":
+        return None
+    with contextlib.suppress(PermissionError):  # the leader of a session is one of a group already
+        os.setpgid(0, 0)
+    if os.getpgid(0) != os.getpid():
+        return None
+    command = [sys.executable, "-I", "-c", _WATCH, str(os.getpid())]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(), start_new_session=True)
+
+
+@contextlib.contextmanager
+def deaf() -> Iterator[None]:
+    """Threads and processes that are begun in the block do not hear Ctrl-C, which is for this thread alone."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and, where the system tells it, of its children that have ended."""
+    if sys.platform == "win32":
+        return time.process_time()
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in both)
 
 
 def why_foreign(path: Path) -> str | None:
