@@ -12,7 +12,7 @@ import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from shoehorn_mcu.importers import ImportFault, load, onnx_model
-from shoehorn_mcu.importers.onnx import external
+from shoehorn_mcu.importers.onnx import apart, external
 from shoehorn_mcu.importers.onnx.file import load_proto
 from shoehorn_mcu.importers.onnx.importer import import_model
 
@@ -168,6 +168,17 @@ def test_files_within_the_folder_are_read(location: str, folder: Path) -> None:
     assert external.elements(external.piece_of(outside(location)), folder) == VALUES.tobytes()
     with pytest.raises(ImportFault, match=r"with it more than .* bytes of external data would be read"):
         external.elements(external.piece_of(outside(location)), folder, most=15)
+
+
+def test_all_pieces_together_are_no_more_than_the_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "w.bin").write_bytes(VALUES.tobytes())
+    pieces = [external.piece_of(outside("w.bin", name)) for name in ("w", "v")]
+
+    monkeypatch.setattr(apart, "MOST_BYTES", 32)
+    assert apart._external(pieces, tmp_path) == [VALUES.tobytes()] * 2
+    monkeypatch.setattr(apart, "MOST_BYTES", 31)
+    with pytest.raises(ImportFault, match="with it more than"):
+        apart._external(pieces, tmp_path)
 
 
 def test_a_model_in_memory_has_all_its_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

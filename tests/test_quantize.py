@@ -221,6 +221,20 @@ def test_the_rewrites_keep_what_the_model_computes() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 3, 1, 1), (3, 1, 1)])
+def test_a_constant_of_an_image_or_of_its_channels_becomes_a_convolution(op: str, shape: tuple[int, ...]) -> None:
+    nodes = [
+        helper.make_node(op, ["x", "c"], ["scaled"]),
+        helper.make_node("AveragePool", ["scaled"], ["y"], kernel_shape=(8, 8)),
+    ]
+    made = model(nodes, {"c": reals(*shape) + np.float32(2)}, (1, 3, 8, 8))
+    found = prepared(made)
+
+    assert op not in {node.op_type for node in found.graph.node}
+    assert "Conv" in {node.op_type for node in found.graph.node}
+
+
 @pytest.mark.parametrize(("kernel", "width", "own"), [((8, 8), 3, True), ((4, 8), 15, False)])
 def test_an_average_of_the_whole_image_has_a_range_of_its_own(
     kernel: tuple[int, int], width: int, own: bool, tmp_path: Path

@@ -49,6 +49,9 @@ MOVES = {
     "joined rows": graph_of(ops.Concat, [REAL, REAL], DType.FLOAT32, axis=1),
     "padded": graph_of(ops.Pad, [REAL], DType.FLOAT32, before=(0, 1, 2, 0), after=(0, 0, 1, 3), value=0),
     "cut": graph_of(ops.Slice, [REAL], DType.FLOAT32, begin=(0, 1, 0, 2), size=(1, 2, 3, 2), step=(1, 2, 2, 1)),
+    "cut with more behind it": graph_of(
+        ops.Slice, [REAL], DType.FLOAT32, begin=(0, 0, 1, 0), size=(1, 3, 2, 2), step=(1, 1, 1, 1)
+    ),
     "flat": graph_of(ops.Reshape, [REAL], DType.FLOAT32, shape=(1, 120)),
     "mean over rows and columns": graph_of(ops.Mean, [REAL], DType.FLOAT32, axes=(1, 2), keep_dims=False),
 }

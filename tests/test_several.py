@@ -28,6 +28,7 @@ from shoehorn_mcu import Imported, PlanOptions, ShoehornError
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
+from shoehorn_mcu.estimate.ram import ram
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.firmware.several import SameName, UnknownModel, firmware_of_several, streamed
@@ -320,6 +321,16 @@ def test_where_a_system_provides_stacks_the_ram_counts_one_for_each_core(tmp_pat
     (together, _), spec = firmware_of_several([(digits(tmp_path, "one"), Options())], NATIVE), NATIVE.spec
 
     assert together.ram_bytes == together.arena_bytes + spec.firmware_ram_bytes + spec.stack_bytes
+
+
+def test_where_the_ram_of_a_family_is_known_the_prediction_is_of_that(tmp_path: Path):
+    board = targets.board("microbit")
+    together, _ = firmware_of_several([(digits(tmp_path, "one"), Options())], board)
+    (one,) = together.models
+
+    known = ram(together.arena_bytes, len(one.unit.stages), 0, 1, board)
+    assert known is not None and together.ram_bytes == known.bytes
+    assert together.ram_bytes != together.arena_bytes + board.spec.firmware_ram_bytes + board.spec.stack_bytes
 
 
 def test_models_that_do_not_fit_need_as_many_bytes_as_the_largest():
