@@ -84,7 +84,7 @@ MODELS ?= ../shared/models
 SAMPLES ?= 10
 mlperf: setup-dev
 	$(qemu)
-	$(BIN)/gen mlperf --board $(BOARD) --models $(MODELS) $(if $(DATA),--data $(DATA)) --out build/mlperf-$(BOARD) \
+	@$(BIN)/gen mlperf --board $(BOARD) --models $(MODELS) $(if $(DATA),--data $(DATA)) --out build/mlperf-$(BOARD) \
 		$(if $(PORT),--port $(PORT) --task $(TASK),--emulate --samples $(SAMPLES))
 
 # Measures the figures in docs/benchmarks.md, docs/cores.md and docs/why.svg, and writes them.
