@@ -215,6 +215,7 @@ USAGE = {
     "one model": (["front.tflite", "--pipeline"], "--pipeline takes two models"),
     "no --pipeline": (["front.tflite", "wake.tflite"], "is a second model, which --pipeline is for"),
     "strides of one model": (["front.tflite", "--stride", "160"], "--stride and --slices belong to --pipeline"),
+    "slices of one model": (["front.tflite", "--slices", "2"], "--stride and --slices belong to --pipeline"),
 }
 
 
