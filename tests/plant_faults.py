@@ -10,10 +10,10 @@ A fault is one change of one line: a comparison one off or turned round, plus fo
 unmodified project runs first, with the tests of all areas asked for: where they fail, no fault is planted. The areas
 get the same number of faults each; the seed chooses the lines. For each fault the quick tests of its area run first,
 then, without --quick, the area's other tests, and with --whole the whole fast suite; a run with more tests tries the
-survivors of an earlier one once more. With --lines a fault in Python meets every fast test that executes its line, the
-quickest first, as the recording of planted_lines.py says, and a fault whose line no recorded test executes the tests
-of its area; --jobs faults are tried at the same time then. Numbers assigned to names in capitals are left alone: they
-say how long the planner tries, not whether its plans are right.
+survivors of an earlier one once more. With --lines a fault in Python meets the fast tests that execute its line, the
+quickest first and ten minutes of them at most, as the recording of planted_lines.py says, and a fault whose line no
+recorded test executes the tests of its area; --jobs faults are tried at the same time then. Numbers assigned to names
+in capitals are left alone: they say how long the planner tries, not whether its plans are right.
 Appends a line of JSON per fault to --out and continues after the last line of an earlier run.
 planted_equivalents.json lists, with the reason, changes that change nothing that anyone could see; these are not
 planted. A survivor is either one of these that is not listed yet, or a hole in the suite.
@@ -42,6 +42,7 @@ from tests.planted_lines import Lines, record
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENTS = Path(__file__).with_suffix("").with_name("planted_equivalents.json")
+_MOST_SECONDS = 600  # of recorded tests that a fault meets: a line of the planner is executed by most of the suite
 LIMIT_SECONDS = 1500  # of one run of tests; a fault that makes an endless loop is noticed by it
 
 
@@ -446,7 +447,7 @@ def run(faults: list[Fault], jobs: int, out: Path, depth: int) -> list[dict[str,
 
 
 def run_by_lines(faults: list[Fault], jobs: int, out: Path, lines: Lines) -> list[dict[str, object]]:
-    """Tries the faults, `jobs` at a time: first with the tests of a minute that execute the line, then with all others.
+    """Tries the faults, `jobs` at a time, with the tests that execute the line, the quickest ones first.
 
     What `out` has is not tried a second time.
     """
@@ -464,8 +465,7 @@ def run_by_lines(faults: list[Fault], jobs: int, out: Path, lines: Lines) -> lis
             path.write_text(fault.apply(text))
             passed, why = True, ""
             tests = lines.tests_of(fault.path, fault.line)
-            first = lines.within(tests, 60)
-            rounds = (first, tests[len(first) :]) if tests else _rounds(copy.root, fault.area)[:2]
+            rounds = list(lines.rounds(tests, _MOST_SECONDS)) if tests else _rounds(copy.root, fault.area)[:2]
             for each in rounds:
                 if passed and each:
                     passed, why = copy.passes(each, 1)
@@ -535,7 +535,7 @@ def main() -> None:
     print("\n".join(summary(rows)))
 
 
-_DEPTHS = {1: "its quick tests", 2: "all its tests", 3: "the whole suite", 4: "all tests that execute the line"}
+_DEPTHS = {1: "its quick tests", 2: "all its tests", 3: "the whole suite", 4: "the tests that execute the line"}
 
 
 def summary(rows: Sequence[Mapping[str, object]]) -> list[str]:
