@@ -376,6 +376,14 @@ def test_a_real_board_is_flashed_and_asked_over_its_port(tmp_path: Path, monkeyp
     assert list(seconds) == ["build_seconds", "flash_seconds", "validate_seconds"]
 
 
+def test_proofs_of_a_board_and_of_its_emulator_are_apart() -> None:
+    task, board = stages.Task("", (), Stage.BENCH, 1, 1), targets.board("microbit")
+
+    emulated = stages._proof_key(task, board, "d" * 64, {})
+    assert emulated == stages._proof_key(task, board, "d" * 64, {"native": stages.Attached("p")})
+    assert emulated != stages._proof_key(task, board, "d" * 64, {"microbit": stages.Attached("p")})
+
+
 # Scratch
 
 

@@ -154,7 +154,7 @@ def _computed(task: Task, store: Store, boards: Bench) -> Row:
             found: Row = {**known, "plan_shared": True, "plan_seconds": 0.0}
             if found["status"] == REFUSED or not goes_on:
                 return found
-            proof = store.known("proofs", _proof_key(task, board, found["folder_sha256"]))
+            proof = store.known("proofs", _proof_key(task, board, found["folder_sha256"], boards))
             if proof is not None:
                 return {**found, **proof, "proof_shared": True}
         began = time.monotonic()
@@ -165,7 +165,7 @@ def _computed(task: Task, store: Store, boards: Bench) -> Row:
         return found
     digest = found["folder_sha256"]
     with store.alone(digest):
-        kept = _proof_key(task, board, digest)
+        kept = _proof_key(task, board, digest, boards)
         proof = store.known("proofs", kept)
         if proof is not None:
             return {**found, **proof, "proof_shared": True}
@@ -177,8 +177,10 @@ def _computed(task: Task, store: Store, boards: Bench) -> Row:
         return {**found, **proof, **seconds}
 
 
-def _proof_key(task: Task, board: Board, digest: str) -> str:
-    emulator = emulator_of(board.spec.emulator.program) if board.spec.emulator else "board"
+def _proof_key(task: Task, board: Board, digest: str, boards: Bench) -> str:
+    """What a real board has proven is not taken for what its emulator would, nor the other way round."""
+    emulated = None if board.id in boards else board.spec.emulator
+    emulator = emulator_of(emulated.program) if emulated else "board"
     words = f"{digest[:40]}-{task.until.word}-{task.vectors}-{task.runs}-{emulator}"
     return "".join(sign if sign.isalnum() or sign in "-." else "_" for sign in words)
 
