@@ -47,11 +47,16 @@ Say = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done: tasks, and the combinations whose rows are final already."""
+    """What is to be done: tasks, and the rows that are final already."""
 
     tasks: tuple[Task, ...]
-    kept: tuple[Combination, ...]
+    kept: tuple[Row, ...]
     damaged: int
+
+    @property
+    def total(self) -> int:
+        """All combinations."""
+        return len(self.kept) + sum(len(task.combinations) for task in self.tasks)
 
 
 def work(axes: Sweep, folder: Path) -> Work:
@@ -59,7 +64,7 @@ def work(axes: Sweep, folder: Path) -> Work:
     rows = Rows(folder)
     boards: dict[str, Board] = {board: targets.board(board) for board in axes.boards}
     groups: dict[str, list[Combination]] = {}
-    kept: list[Combination] = []
+    kept: list[Row] = []
     damaged = 0
     for combination in axes.combinations():
         found = _identity(combination, boards[combination.board], axes)
@@ -68,7 +73,7 @@ def work(axes: Sweep, folder: Path) -> Work:
         except ValueError:
             row, damaged = None, damaged + 1
         if row is not None and found is not None and row["inputs"] == found.inputs and row["status"] in FINAL:
-            kept.append(combination)
+            kept.append(row)
         else:
             alone = f"alone {len(groups)}"  # what cannot be identified becomes a row that says why
             groups.setdefault(found.plan if found else alone, []).append(combination)
@@ -157,11 +162,10 @@ def sweep(
     with opened(folder) as mark:
         todo = work(axes, folder)
         rows = Rows(folder)
-        progress = Progress(sum(1 for _ in axes.combinations()), len(todo.kept), len(todo.kept), damaged=todo.damaged)
-        for combination in todo.kept:
-            if (row := rows.read(combination)) is not None:
-                progress.by_status[row["status"]] += 1
-                yield row
+        progress = Progress(todo.total, len(todo.kept), len(todo.kept), damaged=todo.damaged)
+        for row in todo.kept:
+            progress.by_status[row["status"]] += 1
+            yield row
         say(progress)
         if not todo.tasks:
             return
