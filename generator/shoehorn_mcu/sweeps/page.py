@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import shoehorn_mcu.emit.page
-from shoehorn_mcu.emit.page import START
+from shoehorn_mcu.emit.page import START, in_script
 from shoehorn_mcu.emit.page.parts import figure_list, paragraph
 from shoehorn_mcu.emit.templates import fill
 from shoehorn_mcu.sweeps.stages import MISMATCH, REACHED, REFUSED
@@ -33,7 +32,7 @@ def page(rows: Rows, title: str) -> str:
         "SENTENCE": paragraph(_sentence(ordered, len(models), len(boards))),
         "FIGURES": figure_list(_figures(ordered)),
         "MATRIX": _matrix(ordered, models, boards),
-        "DATA": json.dumps(_data(ordered, models, boards), separators=(",", ":")).replace("<", "\\u003c"),
+        "DATA": in_script(_data(ordered, models, boards)),
         "SCRIPT": (_HERE / "sweep.js").read_text(),
     }
     return START + fill(_HERE / "sweep.html", values).decode()

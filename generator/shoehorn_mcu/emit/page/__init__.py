@@ -25,7 +25,7 @@ _HERE = Path(__file__).resolve().parent
 _SCRIPTS = ("data.js", "view.js", "draw.js", "lists.js", "main.js")
 
 
-def _data(value: Mapping[str, object]) -> str:
+def in_script(value: Mapping[str, object]) -> str:
     """JSON for use inside <script>: `<` is escaped, so no tensor name can end the element."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
@@ -55,7 +55,7 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
         "PASSES": parts.passes(report),
         "PARETO": pareto(dots, _own(report), basis, unit_of(unit.stages).value) if dots else "",
         "STYLE": (_HERE / "page.css").read_text(),
-        "DATA": _data(as_data(unit, seen)),
+        "DATA": in_script(as_data(unit, seen)),
         "SCRIPT": "\n".join((_HERE / name).read_text() for name in _SCRIPTS),
     }
     return START + fill(_HERE / "page.html", values).decode()
