@@ -8,8 +8,7 @@ computed anew. pandas, polars and DuckDB read the folder as it is.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoehorn_mcu.sweeps.axes import Combination
+from shoehorn_mcu.sweeps.store import write
 
 Row = dict[str, Any]
 """The columns of SCHEMA; None where a stage was not reached."""
@@ -127,17 +127,9 @@ class Rows:
         whole = {**dict.fromkeys(SCHEMA.names), **row}
         whole["message"] = None if whole["message"] is None else whole["message"][:_KEPT_WORDS]
         table = pa.Table.from_pylist([whole], schema=SCHEMA)
-        self.place.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=self.place)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                pq.write_table(table, file, **_SMALL)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self.path(combination))
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        held = io.BytesIO()
+        pq.write_table(table, held, **_SMALL)
+        write(self.path(combination), held.getvalue(), synced=True)
 
     def read(self, combination: Combination) -> Row | None:
         """The row of a combination; None where there is none, or one of another version. Damaged raises ValueError."""

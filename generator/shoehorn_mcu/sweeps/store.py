@@ -86,13 +86,16 @@ class Store:
         return removed
 
 
-def write(path: Path, data: bytes) -> None:
-    """Writes a file; a reader sees all of it or nothing. Raises OSError."""
+def write(path: Path, data: bytes, *, synced: bool = False) -> None:
+    """Writes a file; a reader sees all of it or nothing. `synced`: it is on the disk then. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
