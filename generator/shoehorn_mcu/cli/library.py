@@ -94,9 +94,8 @@ def library(
     said_of_itself = bindings.About.of(about)
     made = None
     if machine is not None:
-        linux.refuse(options, in_one_file)
         with progress("planning") as say:
-            planned, package = linux.alone(model, options, say)
+            planned, package = linux.alone(model, options, say, in_one_file)
         with progress("compiling"):
             made = packed(package.files, package.about, machine)
         files = made.files

@@ -9,7 +9,7 @@ from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
 
 
-def refuse(options: Options, in_one_file: bool = False) -> None:
+def refuse(options: Options, in_one_file: bool) -> None:
     """NotForLinux for options that say something else of the library's memory, form or ends."""
     for fault in _faults(options, in_one_file):
         raise NotForLinux(f"--os linux: {fault}")
@@ -26,9 +26,9 @@ def _faults(options: Options, in_one_file: bool) -> Iterator[str]:
 
 
 def alone(
-    model: build.Model, options: Options, say: Callable[[str], None] = lambda _: None
+    model: build.Model, options: Options, say: Callable[[str], None] = lambda _: None, in_one_file: bool = False
 ) -> tuple[build.Planned, LinuxPackage]:
     """The plan, and the files of the library with those for Linux that are text; NotForLinux where it cannot be."""
-    refuse(options)
+    refuse(options, in_one_file)
     planned, files = build.alone(model, options, say)
     return planned, linux_package(planned.unit, files)
