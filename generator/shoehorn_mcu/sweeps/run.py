@@ -301,7 +301,8 @@ def _is_silent(rows: Rows, task: Task) -> bool:
 def _announced(workers: Iterable[Mapping[str, Any]]) -> set[str]:
     """The boards that workers announce as resources."""
     names = (name for worker in workers for name in worker.get("resources", {}))
-    return {name.removeprefix("board:") for name in names if name.startswith("board:")}
+    prefix = cluster.resource_of("")
+    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 
 def _fault_of(future: Any) -> str:
