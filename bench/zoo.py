@@ -17,9 +17,8 @@ from typing import Any
 
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.sweeps import run
-from shoehorn_mcu.sweeps.axes import checked
+from shoehorn_mcu.sweeps.axes import DONE, FINAL, Status, checked
 from shoehorn_mcu.sweeps.rows import Rows
-from shoehorn_mcu.sweeps.stages import FINAL, REACHED, REFUSED
 from shoehorn_mcu_host.base.emulators import Level
 from tests.shared import MODELS
 
@@ -54,9 +53,9 @@ def licences() -> Mapping[str, tuple[str, str]]:
 def cell(row: Mapping[str, Any] | None) -> str:
     if row is None or row["status"] not in FINAL:
         return ""
-    if row["status"] == REFUSED:
+    if row["status"] == Status.REFUSED:
         return _WORDS.get(row["kind"], row["kind"])
-    if row["status"] not in REACHED.values():
+    if row["status"] not in DONE:
         return f"**{row['status']}**"
     text = f"{row['arena_bytes'] / 1024:,.1f}"
     return f"**{text}**" if row["vectors"] else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -586,6 +587,45 @@ def test_a_board_that_does_not_answer_is_skipped(tmp_path: Path, monkeypatch: py
     assert said[-1].skipped == 2
 
 
+def test_what_an_emulator_proved_is_proved_again_once_a_worker_has_the_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = replace(axes(sram=("2k",)), boards=("microbit", "native"), until=Stage.BENCH)
+    real = {"w": {"nthreads": 1, "resources": {"board:microbit": 1}}}
+    by_emulator = {"status": "measured", "emulator": "qemu-system-arm 7.2"}
+
+    def wrote(**values: Any) -> Any:
+        return lambda task: [Rows(tmp_path).write(each, row_of(each, **values)) for each in task.combinations]
+
+    def identified(row: dict[str, Any]) -> dict[str, Any]:
+        board = targets.board(row["board"])
+        each = next(each for each in sweep.combinations() if each.board == row["board"])
+        return {**row, "inputs": identity.identity(each, board, "bench", sweep.vectors, sweep.runs).inputs}
+
+    for each in sweep.combinations():
+        Rows(tmp_path).write(each, identified(row_of(each, **by_emulator)))
+    (tmp_path / "sweep.json").write_text('{"sweep": 1}\n')
+
+    _, said = swept(monkeypatch, tmp_path, sweep, Client(WORKER, wrote()))
+    assert said[0].kept == 2
+
+    rows, said = swept(monkeypatch, tmp_path, sweep, Client(real, wrote(status="measured")))
+    assert (said[0].kept, [row["emulator"] for row in rows]) == (1, [by_emulator["emulator"], None])
+
+
+def test_a_worker_whose_disk_is_full_is_a_row_that_the_next_run_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(task: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    rows, _ = swept(monkeypatch, tmp_path, axes(sram=("4k",)), Client(WORKER, full))
+
+    said = "OSError: [Errno 28] No space left on device"
+    assert [(row["status"], row["kind"], row["message"]) for row in rows] == [("failed", "worker", said)]
+    assert len(run.work(axes(sram=("4k",)), tmp_path).tasks) == 1
+
+
 def test_a_worker_with_other_tools_is_refused_with_both_versions(tmp_path: Path) -> None:
     (tmp_path / "mark").write_text("m")
     here = identity.Tools.here()
@@ -629,11 +669,11 @@ def test_boards_of_a_worker_are_in_its_own_file(tmp_path: Path, monkeypatch: pyt
     cluster.boards_here.cache_clear()
 
 
-def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_SECONDS", 0.2)
 
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
-        with pytest.raises(SweepError) as error, cluster.connected(address, 1, tmp_path):
+        with pytest.raises(SweepError) as error, cluster.connected(address):
             pass
         assert str(error.value).startswith(f"--scheduler {address}: no scheduler answers there; start one by `dask")
     with pytest.raises(SweepError, match="--tls: /no/ca: no such file"):

@@ -29,11 +29,11 @@ from shoehorn_mcu.cli.console import (
 )
 from shoehorn_mcu.cli.page import write_html
 from shoehorn_mcu.firmware.options import TABLE
-from shoehorn_mcu.sweeps.axes import OPTIONS, STAGES, Stage, Sweep, checked, of_file
+from shoehorn_mcu.sweeps.axes import DONE, OPTIONS, STAGES, Stage, Status, Sweep, checked, of_file
 from shoehorn_mcu.sweeps.fault import SweepError
 
 _SHOWN = 40  # rows of the table without -v
-_BAD = ("failed", "mismatch", "open")
+_BAD = set(Status) - {*DONE, Status.REFUSED}
 
 
 class _Group(Enum):
@@ -219,6 +219,7 @@ def _tell(found: Sequence[Mapping[str, Any]], as_json: bool, missing: int, last:
 
 def _print_rows(found: Sequence[Mapping[str, Any]]) -> None:
     shown = found if is_verbose() else found[:_SHOWN]
+    _, rows, _ = _rooms()
     head = ("model", "board", "options", "status", "arena", "time", "unit")
     cells = [
         (
@@ -227,10 +228,10 @@ def _print_rows(found: Sequence[Mapping[str, Any]]) -> None:
             row["options"],
             row["status"] if row["kind"] is None else f"{row['status']}: {row['kind']}",
             _figure(row["arena_bytes"]),
-            _figure(row["cycles"] or row["time"] or row["predicted_cycles"] or row["predicted_instructions"]),
-            _unit(row),
+            _figure(taken),
+            unit,
         )
-        for row in shown
+        for row, (taken, unit) in zip(shown, map(rows.time_of, shown), strict=True)
     ]
     print_table(head, [tuple(printable(cell) for cell in row) for row in cells], right=(4, 5), fold=2)
     if len(shown) < len(found):
@@ -241,16 +242,6 @@ def _print_rows(found: Sequence[Mapping[str, Any]]) -> None:
 
 def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
-
-
-def _unit(row: Mapping[str, Any]) -> str:
-    if row["cycles"] is not None:
-        return "cycles"
-    if row["time"] is not None:
-        return str(row["time_unit"])
-    if row["predicted_instructions"] is None:
-        return ""
-    return "predicted cycles" if row["predicted_cycles"] is not None else "predicted instructions"
 
 
 def _show(folder: Path, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -40,8 +40,30 @@ class Stage(IntEnum):
         """As users write it."""
         return self.name.lower()
 
+    @property
+    def reached(self) -> Status:
+        """The status of a row whose last stage this is."""
+        return tuple(Status)[self]
+
+
+class Status(StrEnum):
+    """What became of a combination; the first five say how far it came, in the order of the stages."""
+
+    PLANNED = "planned"
+    WRITTEN = "written"
+    BUILT = "built"
+    VALIDATED = "validated"
+    MEASURED = "measured"
+    MISMATCH = "mismatch"  # the board's bytes differ from the reference's
+    REFUSED = "refused"  # the model cannot run like this, and the row says why
+    FAILED = "failed"  # this machine, its boards, or a defect of ours; computed anew by the next run
+    OPEN = "open"  # no worker has the board; computed anew by the next run
+
 
 STAGES = {stage.word: stage for stage in Stage}
+DONE = tuple(stage.reached for stage in Stage)
+FINAL = (*DONE, Status.REFUSED, Status.MISMATCH)
+"""A row with another status is computed anew by the next run."""
 
 OPTIONS: Mapping[str, str] = {
     row.name.removeprefix("--"): name for name, (row, _) in TABLE.items() if name not in _NOT_SWEPT and not row.repeated

@@ -37,6 +37,18 @@ def resource_of(board: str) -> str:
     return f"board:{board}"
 
 
+def workers(client: Any) -> list[Mapping[str, Any]]:
+    """What the scheduler says of each of its workers."""
+    return list(client.scheduler_info(n_workers=-1)["workers"].values())
+
+
+def announced(client: Any) -> set[str]:
+    """The real boards that workers announce as resources."""
+    names = (name for worker in workers(client) for name in worker.get("resources", {}))
+    prefix = resource_of("")
+    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+
+
 class _Attached(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -124,23 +136,27 @@ def _security(files: Security | None) -> Any:
 
 
 @contextlib.contextmanager
-def connected(scheduler: str | None, workers: int, scratch: Path, files: Security | None = None) -> Iterator[Any]:
-    """A Dask client: of the scheduler, or of so many worker processes here. SweepError where no scheduler answers."""
+def connected(scheduler: str, files: Security | None = None) -> Iterator[Any]:
+    """A Dask client of this scheduler; SweepError where none answers."""
     _quiet()
-    if scheduler is not None:
-        try:
-            client = distributed.Client(scheduler, timeout=_SECONDS, security=_security(files), set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
-            cure = "start one by `dask scheduler`, or leave --scheduler out to use this machine"
-            raise SweepError(f"--scheduler {printable(scheduler)}: no scheduler answers there; {cure}") from error
-        with client:
-            yield client
-        return
+    try:
+        client = distributed.Client(scheduler, timeout=_SECONDS, security=_security(files), set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        cure = "start one by `dask scheduler`, or leave --scheduler out to use this machine"
+        raise SweepError(f"--scheduler {printable(scheduler)}: no scheduler answers there; {cure}") from error
+    with client:
+        yield client
+
+
+@contextlib.contextmanager
+def local(count: int, scratch: Path) -> Iterator[Any]:
+    """A Dask client of so many worker processes on this machine; SweepError where they cannot be started."""
+    _quiet()
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         with system.deaf():
-            local = distributed.LocalCluster(
-                n_workers=workers,
+            cluster = distributed.LocalCluster(
+                n_workers=count,
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address="127.0.0.1:0",  # Dask opens a port for it in any case; here one that is free
@@ -148,13 +164,13 @@ def connected(scheduler: str | None, workers: int, scratch: Path, files: Securit
                 memory_limit=0,
                 silence_logs=50,
             )
-            client = distributed.Client(local, set_as_default=False)
+            client = distributed.Client(cluster, set_as_default=False)
     except (OSError, RuntimeError) as error:
         raise SweepError(f"workers cannot be started here: {printable(str(error) or type(error).__name__)}") from error
     try:
         yield client
     finally:
-        for each in (client, local):
+        for each in (client, cluster):
             with contextlib.suppress(TimeoutError):  # a worker that does not end in time is ended by the system
                 each.close()
 

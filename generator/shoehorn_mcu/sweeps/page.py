@@ -12,10 +12,11 @@ import shoehorn_mcu.emit.page
 from shoehorn_mcu.emit.page import START, in_script
 from shoehorn_mcu.emit.page.parts import figure_list, paragraph
 from shoehorn_mcu.emit.templates import fill
-from shoehorn_mcu.sweeps.stages import MISMATCH, REACHED, REFUSED
+from shoehorn_mcu.sweeps.axes import DONE, Status
+from shoehorn_mcu.sweeps.rows import TIMES
 
 _HERE = Path(__file__).resolve().parent
-_FURTHEST = {status: number for number, status in enumerate(REACHED.values())}
+_FURTHEST = {status: number for number, status in enumerate(DONE)}
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -55,12 +56,13 @@ def _sentence(rows: Rows, models: int, boards: int) -> str:
 
 def _figures(rows: Rows) -> Iterator[tuple[str, str, str]]:
     count = Counter(row["status"] for row in rows)
-    done = sum(count[status] for status in REACHED.values())
-    yield "Done", f"{done:,}", ", ".join(f"{count[each]:,} {each}" for each in REACHED.values() if count[each])
-    why = Counter(row["kind"] for row in rows if row["status"] == REFUSED)
-    yield "Refused", f"{count[REFUSED]:,}", ", ".join(f"{number:,} {kind}" for kind, number in why.most_common(3))
-    others = len(rows) - done - count[REFUSED]
-    note = ", ".join(f"{count[each]:,} {each}" for each in sorted(count) if each not in (*REACHED.values(), REFUSED))
+    done = sum(count[status] for status in DONE)
+    yield "Done", f"{done:,}", ", ".join(f"{count[each]:,} {each}" for each in DONE if count[each])
+    why = Counter(row["kind"] for row in rows if row["status"] == Status.REFUSED)
+    reasons = ", ".join(f"{number:,} {kind}" for kind, number in why.most_common(3))
+    yield "Refused", f"{count[Status.REFUSED]:,}", reasons
+    others = len(rows) - done - count[Status.REFUSED]
+    note = ", ".join(f"{count[each]:,} {each}" for each in sorted(count) if each not in (*DONE, Status.REFUSED))
     yield "Failed or open", f"{others:,}", note
     plans = sum(not row["plan_shared"] for row in rows)
     proofs = sum(not row["proof_shared"] and row["build_seconds"] is not None for row in rows)
@@ -85,7 +87,7 @@ def _matrix(rows: Rows, models: Sequence[str], boards: Sequence[str]) -> str:
 def _cell(rows: Rows) -> str:
     if not rows:
         return "<td></td>"
-    if any(row["status"] == MISMATCH for row in rows):
+    if any(row["status"] == Status.MISMATCH for row in rows):
         return '<td class=bad title="bytes differ from the reference">differs</td>'
     done = [row for row in rows if row["status"] in _FURTHEST]
     if done:
@@ -95,7 +97,7 @@ def _cell(rows: Rows) -> str:
         text = f"{best['arena_bytes']:,}{mark}"
         return f'<td class="{best["status"]}" title="{escape(note)}">{text}</td>'
     row = rows[0]
-    kind = "refused" if row["status"] == REFUSED else "open"
+    kind = "refused" if row["status"] == Status.REFUSED else "open"
     return f'<td class={kind} title="{escape(row["message"] or "")}">{escape(row["kind"] or row["status"])}</td>'
 
 
@@ -129,12 +131,6 @@ def _unit(rows: Rows) -> tuple[str, str]:
     """The column of time that a board's rows are compared by, and its unit: the best that most of them have."""
     done = [row for row in rows if row["status"] in _FURTHEST]
     measured = next((str(row["time_unit"]) for row in done if row["time_unit"]), "")
-    for key, unit in (
-        ("cycles", "cycles"),
-        ("time", measured),
-        ("predicted_cycles", "predicted cycles"),
-        ("predicted_instructions", "predicted instructions"),
-    ):
-        if done and sum(row[key] is not None for row in done) > len(done) / 2:
-            return key, unit
-    return "predicted_instructions", "predicted instructions"
+    most = (name for name in TIMES if done and sum(row[name] is not None for row in done) > len(done) / 2)
+    chosen = next(most, tuple(TIMES)[-1])
+    return chosen, TIMES[chosen] or measured

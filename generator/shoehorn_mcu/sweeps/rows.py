@@ -84,6 +84,13 @@ SCHEMA = pa.schema(
 )
 # A file has one row: statistics, dictionaries and a second copy of the schema would be most of it.
 _SMALL: Any = {"compression": "none", "write_statistics": False, "use_dictionary": False, "store_schema": False}
+TIMES = {
+    "cycles": "cycles",
+    "time": "",  # the row's time_unit
+    "predicted_cycles": "predicted cycles",
+    "predicted_instructions": "predicted instructions",
+}
+"""The columns that say how long an inference takes, with their units; the one that says most first."""
 _KEPT_WORDS = 2000  # characters of a message
 
 
@@ -170,6 +177,14 @@ def _read(path: Path) -> Row | None:
         raise ValueError(f"{table.num_rows} rows")
     row: Row = table.to_pylist()[0]
     return row
+
+
+def time_of(row: Mapping[str, Any]) -> tuple[float | None, str]:
+    """How long an inference takes by the best column of TIMES that the row has, and its unit."""
+    for name, unit in TIMES.items():
+        if row[name] is not None:
+            return row[name], unit or str(row["time_unit"])
+    return None, ""
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

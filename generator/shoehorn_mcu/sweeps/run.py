@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,11 +17,11 @@ from shoehorn_mcu.base.errors import ShoehornError, printable
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.sweeps import cluster
-from shoehorn_mcu.sweeps.axes import Combination, Stage, Sweep
+from shoehorn_mcu.sweeps.axes import FINAL, Combination, Stage, Status, Sweep
 from shoehorn_mcu.sweeps.fault import SweepError
 from shoehorn_mcu.sweeps.identity import Identity, Tools, identity
 from shoehorn_mcu.sweeps.rows import Row, Rows, asked
-from shoehorn_mcu.sweeps.stages import FAILED, FINAL, Task
+from shoehorn_mcu.sweeps.stages import Task
 from shoehorn_mcu.sweeps.store import Store
 from shoehorn_mcu_host.base import system
 
@@ -59,8 +59,11 @@ class Work:
         return len(self.kept) + sum(len(task.combinations) for task in self.tasks)
 
 
-def work(axes: Sweep, folder: Path) -> Work:
-    """The combinations without a final row of today's model, board, options and tools, by what asks the same."""
+def work(axes: Sweep, folder: Path, real: Collection[str] = ()) -> Work:
+    """The combinations without a final row of today's model, board, options and tools, by what asks the same.
+
+    Of the boards `real`, which workers have, a row that an emulator proved is not final.
+    """
     rows = Rows(folder)
     boards: dict[str, Board] = {board: targets.board(board) for board in axes.boards}
     groups: dict[str, list[Combination]] = {}
@@ -72,7 +75,9 @@ def work(axes: Sweep, folder: Path) -> Work:
             row = rows.read(combination)
         except ValueError:
             row, damaged = None, damaged + 1
-        if row is not None and found is not None and row["inputs"] == found.inputs and row["status"] in FINAL:
+        emulated = row is not None and row["emulator"] is not None and boards[combination.board].id in real
+        final = row is not None and row["status"] in FINAL and not emulated
+        if row is not None and found is not None and row["inputs"] == found.inputs and final:
             kept.append(row)
         else:
             alone = f"alone {len(groups)}"  # what cannot be identified becomes a row that says why
@@ -135,12 +140,15 @@ class Where:
     security: cluster.Security | None = None  # of the scheduler
     workers: int | None = None  # None: one for each core
 
-    def connected(self, tasks: int, scratch: Path) -> AbstractContextManager[Any]:
-        """The Dask client, ended behind the block if it was begun here."""
-        if self.client is not None:
+    def given(self) -> AbstractContextManager[Any]:
+        """The Dask client of workers that are there already, perhaps with real boards; None where none are."""
+        if self.client is not None or self.scheduler is None:
             return contextlib.nullcontext(self.client)
-        count = max(1, min(self.workers or os.cpu_count() or 1, tasks))
-        return cluster.connected(self.scheduler, count, scratch, self.security)
+        return cluster.connected(self.scheduler, self.security)
+
+    def begun(self, tasks: int, scratch: Path) -> AbstractContextManager[Any]:
+        """The Dask client of worker processes here, which end behind the block: as many as have a task."""
+        return cluster.local(max(1, min(self.workers or os.cpu_count() or 1, tasks)), scratch)
 
 
 def sweep(
@@ -159,8 +167,8 @@ def sweep(
     rows. Raises SweepError where the folder or the scheduler cannot be used; what is wrong with a combination is in its
     row.
     """
-    with opened(folder) as mark:
-        todo = work(axes, folder)
+    with opened(folder) as mark, where.given() as client, contextlib.ExitStack() as held:
+        todo = work(axes, folder, cluster.announced(client) if client is not None else ())
         rows = Rows(folder)
         progress = Progress(todo.total, len(todo.kept), len(todo.kept), damaged=todo.damaged)
         for row in todo.kept:
@@ -169,16 +177,17 @@ def sweep(
         say(progress)
         if not todo.tasks:
             return
-        with where.connected(len(todo.tasks), folder / "cache" / "dask") as client:
-            cluster.guarded(client, folder, mark)
-            way = _Way(client, progress, say, stopping, perform)
-            for task, fault in way.through(todo.tasks, rows):
-                for combination in task.combinations:
-                    row = _row_of(rows, combination, fault)
-                    progress.done += 1
-                    progress.by_status[row["status"]] += 1
-                    yield row
-                say(progress)
+        if client is None:
+            client = held.enter_context(where.begun(len(todo.tasks), folder / "cache" / "dask"))
+        cluster.guarded(client, folder, mark)
+        way = _Way(client, progress, say, stopping, perform)
+        for task, fault in way.through(todo.tasks, rows):
+            for combination in task.combinations:
+                row = _row_of(rows, combination, fault)
+                progress.done += 1
+                progress.by_status[row["status"]] += 1
+                yield row
+            say(progress)
 
 
 def _row_of(rows: Rows, combination: Combination, fault: str) -> Row:
@@ -189,7 +198,12 @@ def _row_of(rows: Rows, combination: Combination, fault: str) -> Row:
             row = rows.read(combination)
     if row is None:
         tools = Tools.here()
-        row = {**asked(combination), "status": FAILED, "kind": "worker", "message": fault or "its row cannot be read"}
+        row = {
+            **asked(combination),
+            "status": Status.FAILED,
+            "kind": "worker",
+            "message": fault or "its row cannot be read",
+        }
         row |= {"finished": datetime.now(UTC).isoformat(timespec="seconds"), "shoehorn": tools.shoehorn}
         with _written(rows.folder):
             rows.write(combination, row)
@@ -247,8 +261,8 @@ class _Way:
         """The tasks as they end, each with what killed its workers, or an empty text."""
         import distributed
 
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        queues = _Queues(tasks, _announced(workers), sum(worker["nthreads"] for worker in workers))
+        threads = sum(worker["nthreads"] for worker in cluster.workers(self.client))
+        queues = _Queues(tasks, cluster.announced(self.client), threads)
         ended = distributed.as_completed(loop=self.client.loop)
         flying: dict[Any, tuple[str, Task]] = {}
         if not self.stopping():
@@ -294,15 +308,8 @@ def _is_silent(rows: Rows, task: Task) -> bool:
     """Whether a real board did not answer in a task."""
     with contextlib.suppress(ValueError):
         row = rows.read(task.first)
-        return row is not None and row["status"] == FAILED and row["kind"] in ("host", "link")
+        return row is not None and row["status"] == Status.FAILED and row["kind"] in ("host", "link")
     return False
-
-
-def _announced(workers: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The boards that workers announce as resources."""
-    names = (name for worker in workers for name in worker.get("resources", {}))
-    prefix = cluster.resource_of("")
-    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 
 def _fault_of(future: Any) -> str:

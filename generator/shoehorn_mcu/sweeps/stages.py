@@ -22,9 +22,10 @@ from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.options import resolved
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
-from shoehorn_mcu.sweeps.axes import Combination, Stage
+from shoehorn_mcu.sweeps.axes import FINAL, Combination, Stage, Status
 from shoehorn_mcu.sweeps.fault import SweepError
 from shoehorn_mcu.sweeps.identity import Tools, emulator_of, identity, sha256_of
 from shoehorn_mcu.sweeps.rows import Row, Rows, asked
@@ -34,17 +35,6 @@ from shoehorn_mcu_host.firmware.build import build as compiled
 from shoehorn_mcu_host.firmware.flash import flash
 from shoehorn_mcu_host.folder.project import Project
 
-REACHED = {
-    Stage.PLAN: "planned",
-    Stage.FIRMWARE: "written",
-    Stage.BUILD: "built",
-    Stage.VALIDATE: "validated",
-    Stage.BENCH: "measured",
-}
-"""The status of a row whose last stage this is."""
-REFUSED, MISMATCH, FAILED, OPEN = "refused", "mismatch", "failed", "open"
-FINAL = {*REACHED.values(), REFUSED, MISMATCH}
-"""A row with another status is computed anew by the next run."""
 _PASSING = {"host", "link", "no-board"}
 """Kinds of errors that say something of this machine or its boards, not of the model."""
 
@@ -93,7 +83,7 @@ def perform(task: Task, boards: Bench = MappingProxyType({}), worker: str = "") 
         raise  # the folder, not the combination
     except Exception as error:  # a defect of ours must not end a sweep of a thousand combinations
         told = f"{type(error).__name__}: {printable(first_line(error))}"
-        common |= {"status": FAILED, "kind": "defect", "message": f"please report this: {told}"}
+        common |= {"status": Status.FAILED, "kind": "defect", "message": f"please report this: {told}"}
     common["cpu_seconds"] = round(system.cpu_seconds() - before, 3)
     common["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
     said: list[str] = []
@@ -119,15 +109,13 @@ def _hashes(task: Task, combination: Combination) -> Row:
         board = targets.board(combination.board)
         found["model_sha256"] = sha256_of(combination.model)
         found["inputs"] = identity(combination, board, task.until.word, task.vectors, task.runs).inputs
-        if board.spec.emulator:
-            found["emulator"] = emulator_of(board.spec.emulator.program)
     except (OSError, ShoehornError):
         found["inputs"] = None  # the file may be there in the next run
     return found
 
 
 def _refusal(error: ShoehornError) -> Row:
-    status = FAILED if error.kind in _PASSING else REFUSED
+    status = Status.FAILED if error.kind in _PASSING else Status.REFUSED
     found: Row = {"status": status, "kind": error.kind, "message": printable(str(error))}
     if isinstance(error, MemoryTooSmall):
         found |= {
@@ -140,7 +128,7 @@ def _refusal(error: ShoehornError) -> Row:
 
 def _computed(task: Task, store: Store, boards: Bench) -> Row:
     """The columns that all combinations of the task have in common."""
-    board, _ = resolved(task.first.plan_options)
+    board, options = resolved(task.first.plan_options)
     assert board is not None
     try:
         key = identity(task.first, board, "", 0, 0).plan
@@ -152,13 +140,13 @@ def _computed(task: Task, store: Store, boards: Bench) -> Row:
         known = store.known("plans", key)
         if known is not None:
             found: Row = {**known, "plan_shared": True, "plan_seconds": 0.0}
-            if found["status"] == REFUSED or not goes_on:
+            if found["status"] == Status.REFUSED or not goes_on:
                 return found
             proof = store.known("proofs", _proof_key(task, board, found["folder_sha256"], boards))
             if proof is not None:
                 return {**found, **proof, "proof_shared": True}
         began = time.monotonic()
-        planned, files, found = _planned(task, board, store)
+        planned, files, found = _planned(task, board, options, store, key)
         found["plan_seconds"] = round(time.monotonic() - began, 3)
         store.keep("plans", key, {name: value for name, value in found.items() if name != "plan_seconds"})
     if not goes_on or planned is None or files is None:
@@ -185,9 +173,10 @@ def _proof_key(task: Task, board: Board, digest: str, boards: Bench) -> str:
     return "".join(sign if sign.isalnum() or sign in "-." else "_" for sign in words)
 
 
-def _planned(task: Task, board: Board, store: Store) -> tuple[build.Planned | None, bundle.Bundle | None, Row]:
+def _planned(
+    task: Task, board: Board, options: Options, store: Store, key: str
+) -> tuple[build.Planned | None, bundle.Bundle | None, Row]:
     """The plan, the folder's files from the stage FIRMWARE on, and the columns; a refusal has columns alone."""
-    _, options = resolved(task.first.plan_options)
     model = Path(task.first.model)
     try:
         if task.until is Stage.PLAN:
@@ -199,11 +188,15 @@ def _planned(task: Task, board: Board, store: Store) -> tuple[build.Planned | No
             text, digest = files["plan.html"].decode(), bundle.digest(_described(files))
     except ShoehornError as error:
         refused = _refusal(error)
-        if refused["status"] != REFUSED:
+        if refused["status"] != Status.REFUSED:
             raise
         return None, None, refused
-    found = {**_figures(planned.report), "folder_sha256": digest, "status": REACHED[min(task.until, Stage.FIRMWARE)]}
-    found["page"] = store.page(digest or f"{identity(task.first, board, '', 0, 0).plan}", text)
+    found = {
+        **_figures(planned.report),
+        "folder_sha256": digest,
+        "status": Stage(min(task.until, Stage.FIRMWARE)).reached,
+    }
+    found["page"] = store.page(digest or key, text)
     return planned, files, found
 
 
@@ -241,7 +234,7 @@ def _proved(task: Task, board: Board, folder: Path, boards: Bench) -> tuple[Row,
         finally:
             seconds[f"{stage}_seconds"] = round(time.monotonic() - began, 3)
 
-    found: Row = {"status": REACHED[Stage.BUILD]}
+    found: Row = {"status": Stage.BUILD.reached}
     attached = boards.get(board.id)
     emulate, port = attached is None, attached.port if attached else None
     try:
@@ -253,7 +246,7 @@ def _proved(task: Task, board: Board, folder: Path, boards: Bench) -> tuple[Row,
             cure = "start a worker that has one (docs/sweeps.md)"
             return {
                 **found,
-                "status": OPEN,
+                "status": Status.OPEN,
                 "kind": "no-board",
                 "message": f"no worker has a {board.id}; {cure}",
             }, seconds
@@ -261,14 +254,16 @@ def _proved(task: Task, board: Board, folder: Path, boards: Bench) -> tuple[Row,
             timed("flash", lambda: flash(Project.open(folder), attached.probe, attached.mount, dry_run=False))
         checked = timed("validate", lambda: api.validate(folder, emulate=emulate, port=port, count=task.vectors))
         found |= {"vectors": checked.vectors, "mismatched_vectors": checked.mismatched_vectors}
-        found["status"] = MISMATCH if checked.mismatched_vectors else REACHED[Stage.VALIDATE]
+        if emulate and board.spec.emulator is not None:
+            found["emulator"] = emulator_of(board.spec.emulator.program)
+        found["status"] = Status.MISMATCH if checked.mismatched_vectors else Stage.VALIDATE.reached
         if task.until is Stage.VALIDATE or checked.mismatched_vectors:
             return found, seconds
         timing = timed("bench", lambda: api.bench(folder, emulate=emulate, port=port, runs=task.runs))
         told = timing.json(board.id, "", "")
         cycles = told["cycles"]
         found |= {"time": float(told["total"]["median"]), "time_unit": told["unit"]}
-        found |= {"cycles": None if cycles is None else float(cycles["median"]), "status": REACHED[Stage.BENCH]}
+        found |= {"cycles": None if cycles is None else float(cycles["median"]), "status": Stage.BENCH.reached}
         return found, seconds
     except ShoehornError as error:
         told = _refusal(error)
