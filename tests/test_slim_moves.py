@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from onnx import ModelProto
 
 from shoehorn_mcu.importers.onnx.importer import import_model
-from shoehorn_mcu.ir import Array, Graph, Quant, verify
+from shoehorn_mcu.ir import Array, DType, Graph, Quant, verify
 from shoehorn_mcu.machine import targets
-from shoehorn_mcu.ops import Concat, Conv2d, DepthwiseConv2d, MaxPool2d
+from shoehorn_mcu.ops import Concat, Conv2d, DepthwiseConv2d, Dequantize, MaxPool2d, Padding
 from shoehorn_mcu.quantisation import Samples, quantized
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.made_up import as_int8
@@ -172,6 +172,38 @@ def test_a_reducer_keeps_the_channels_that_are_listened_to() -> None:
     moved = next(m for m in moves(graph, ["reduce"], 0.5) if any(b.layer == larger.op.name for b in m.born))
     x = picture(graph)
     assert np.allclose(values(graph, x)["logits"], values(moved.graph, x)["logits"], atol=1e-5)
+
+
+def test_a_reducer_keeps_filters_by_the_size_of_their_weights_whatever_the_sign() -> None:
+    graph = graph_of("tiny")
+    reducer = next(node for node in graph.nodes() if node.output.name.startswith("mixed/3x3r"))
+    loud = np.full(reducer.weights.type.shape, -0.5, np.float32)
+    loud[:4] = 0.1
+    graph = replace(graph, tensors={**graph.tensors, reducer.weights.name: replace(reducer.weights, data=loud)})
+    moved = next(m for m in moves(graph, ["reduce"], 0.5) if any(b.layer == reducer.op.name for b in m.born))
+    kept = next(node for node in moved.graph.nodes() if node.op.name == reducer.op.name)
+    assert kept.weights.data is not None and (kept.weights.data == -0.5).all()
+
+
+def test_float32_ops_read_what_float32_ops_write_as_it_is() -> None:
+    """Only what int8 layers write is converted, once for all that read it in float32."""
+    net = Net(8, 8)
+    x = net.lrn("second", net.lrn("first", "image"))
+    made = as_int8(read(net.model(net.conv("conv", x, 4), 3)))
+    converted = [op.inputs[0] for op in made.ops if isinstance(op, Dequantize)]
+    assert {made.tensors[name].type.dtype for name in converted} == {DType.INT8}
+    assert any({"first", "first/float32"} & {*op.inputs} == {"first"} for op in made.ops)
+
+
+@pytest.mark.parametrize(("pool", "covered"), [((3, 3), True), ((1, 3), True), ((3, 7), False), ((7, 3), False)])
+def test_a_branch_takes_another_whose_window_it_covers_down_and_across(pool: tuple[int, int], covered: bool) -> None:
+    graph = graph_of("tiny")
+    pooled = next(op for op in graph.ops if isinstance(op, MaxPool2d) and op.output.startswith("mixed"))
+    around = Padding(*(pool[0] // 2,) * 2, *(pool[1] // 2,) * 2)
+    other = replace(pooled, kernel=pool, padding=around)
+    graph = verify(replace(graph, ops=tuple(other if op is pooled else op for op in graph.ops)))
+    sites = [moved.site for moved in moves(graph, ["branch"], 0.5)]
+    assert sites and any("pool" in site for site in sites) is covered
 
 
 def test_a_first_guess_has_the_variance_that_keeps_the_spread_of_values() -> None:
