@@ -25,6 +25,7 @@ from shoehorn_mcu_host.energy.schedule import Phase, Schedule
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 
+STEP_US = 50  # between two samples of a made-up recording
 VOLTS = 3.3
 IDLE, RUNS = 500e-6, 50e-3  # amperes that the simulated kit's converter has exactly
 PERIOD = 1e-5
@@ -352,13 +353,13 @@ def marked(gen: Gen, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sampled(path: Path) -> list[int]:
-    """The level of the board's mark, each 10 us."""
+    """The level of the board's mark, each STEP_US."""
     made = [line.split() for line in path.read_text().splitlines()]
     begun = int(made[0][0])
     found: list[int] = []
     level = 0
     for at, following in made:
-        found += [level] * ((int(at) - begun) // 10_000 - len(found))
+        found += [level] * ((int(at) - begun) // (1000 * STEP_US) - len(found))
         level = int(following)
     return found + [0] * 100
 
@@ -375,7 +376,7 @@ def run_of(gen: Gen, marked: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_a_recording_of_another_instrument_gives_the_table(gen: Gen, marked: Path, run_of: list[int], tmp_path: Path):
-    rows = [[i * 10, 50 if high else 0.5, high] for i, high in enumerate(run_of)]
+    rows = [[i * STEP_US, 50 if high else 0.5, high] for i, high in enumerate(run_of)]
     path = written(tmp_path / "a.csv", "time_us,current_ma,mark", rows)
     result = gen("bench", marked, "--energy", "csv", "--energy-file", path, "--voltage", VOLTS, "--json")
     found = json.loads(result.stdout)["energy"]
@@ -396,7 +397,7 @@ def test_another_run_s_figures_are_shown_beside(gen: Gen, marked: Path, run_of: 
     """As of the slowest kernels: the same marks at twice the current."""
     files = []
     for name, milliamperes in (("chosen", 50), ("slowest", 100)):
-        rows = [[i * 10, milliamperes if high else 0.5, high] for i, high in enumerate(run_of)]
+        rows = [[i * STEP_US, milliamperes if high else 0.5, high] for i, high in enumerate(run_of)]
         files.append(written(tmp_path / f"{name}.csv", "time_us,current_ma,mark", rows))
     energy = ("bench", marked, "--energy", "csv", "--voltage", VOLTS, "--energy-file")
     (tmp_path / "slowest.json").write_text(gen(*energy, files[1], "--json").stdout)
@@ -409,7 +410,7 @@ def test_another_run_s_figures_are_shown_beside(gen: Gen, marked: Path, run_of: 
 
 
 def test_a_run_without_current_has_no_ratio_beside_another(gen: Gen, marked: Path, run_of: list[int], tmp_path: Path):
-    rows = [[i * 10, 0, high] for i, high in enumerate(run_of)]
+    rows = [[i * STEP_US, 0, high] for i, high in enumerate(run_of)]
     path = written(tmp_path / "dead.csv", "time_us,current_ma,mark", rows)
     energy = ("bench", marked, "--energy", "csv", "--voltage", VOLTS, "--energy-file", path)
     (tmp_path / "other.json").write_text(gen(*energy, "--json").stdout)
