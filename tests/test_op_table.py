@@ -135,5 +135,6 @@ def faults(suffix: str, all_samples: Iterable[Sample]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("suffix", "of"), [(".tflite", tflite_samples), (".onnx", onnx_samples)])
+@pytest.mark.usefixtures("one_process")
 def test_the_table_is_what_the_importers_make(suffix: str, of: Callable[[], Iterator[Sample]]) -> None:
     assert sorted(faults(suffix, of())) == []
