@@ -306,7 +306,7 @@ def with_work(result: Found, graph: Graph, board: targets.Board, pick: Pick = ch
     """The result with the features of each op, and what it computes."""
     chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     ops = [
-        {**op, "work": dict(stage.work), "macs": stage.macs, "shape": _shape(stage.node)}
+        {**op, "work": dict(stage.kernel.work(stage.call)), "macs": stage.macs, "shape": _shape(stage.node)}
         for op, stage in zip(result["ops"], chosen, strict=True)
     ]
     return {**result, "ops": ops}

@@ -27,6 +27,7 @@ from samples import (
     real_sample,
     sample,
     with_narrow_weights,
+    with_offset_weights,
     with_wide_weights,
 )
 
@@ -501,6 +502,7 @@ def _wide(rng: Rng) -> Iterator[Graph]:
         yield with_wide_weights(graph, rng)
         yield with_narrow_weights(graph, rng)
         yield as_int16(graph, rng, DType.INT64 if number % 2 else DType.INT32)
+    yield from _of_offsets()
     own = np.random.default_rng(16)
     for graph in _transposed(own):
         yield replace(as_int16(graph, own), name=KEPT)
@@ -513,6 +515,16 @@ def _wide(rng: Rng) -> Iterator[Graph]:
         yield replace(with_narrow_weights(graph, own), name=KEPT)
     for graph in [lstm_16(own) for _ in range(2 * SEEDS)]:
         yield replace(frozen(graph, random_inputs(graph, own)), name=KEPT)
+
+
+def _of_offsets() -> Iterator[Graph]:
+    """Linear ops whose weights of a channel lack an offset: all geometry of those without."""
+    rng = np.random.default_rng(21)
+    points = list(_pointwise(rng))
+    some = [*points, *_small_windows(rng), *_depthwise(rng)][::3]
+    large = [graph for graph in points if graph.tensors["x0"].type.nhwc[3] > max(INPUTS)]
+    for graph in (*some, *large, *_windows(rng), *_vectors(rng), *_same_windows(rng), *_strips(rng), *_lines(rng)):
+        yield replace(with_offset_weights(graph, rng), name="offsets")
 
 
 def _pools_16(rng: Rng) -> Iterator[Graph]:

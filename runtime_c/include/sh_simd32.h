@@ -104,6 +104,8 @@ SH_INLINED uint32_t sh_high_halves(uint32_t low, uint32_t high)
     return two;
 }
 
+#define SH_ONES 0x00010001u // 1 in both halves
+
 // The sum of the products of both halves, and `sum`.
 SH_INLINED int32_t sh_two_products(uint32_t x, uint32_t w, int32_t sum)
 {

@@ -13,6 +13,7 @@ from shoehorn_mcu.kernels.base.contract import Contract, Instance, Tile, Variant
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.struct_size import struct_size
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
+from shoehorn_mcu.kernels.linear.offsets import narrow, narrowed
 from shoehorn_mcu.kernels.linear.points import other_form
 from shoehorn_mcu.machine.targets import Isa, Machine
 
@@ -29,8 +30,15 @@ ANY = Machine(cost.DEFAULT_CPU, (Isa.C,))
 def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
     """Every instance that computes the node on these instruction sets, in the catalogue's order; at least one.
 
-    Raises KernelError where no contract covers the node.
+    The last ones are those of the same sum with weights of 8 bits in place of 16, where it has such a form. Raises
+    KernelError where no contract covers the node.
     """
+    own, form = _own(node, isas), narrowed(node.computed)
+    return own if form is None else [*own, *(replace(kernel, form=narrow) for kernel in _own(form, isas))]
+
+
+def _own(node: Node, isas: Sequence[Isa]) -> list[Instance]:
+    """The instances of the node's contract."""
     known = _variants(CATALOGUE, contract_of(node), tuple(isas))
     return [instance for variant in known for instance in variant.of_covered(node)]
 
