@@ -13,6 +13,7 @@ from bench.micro_linear import (
     DEPTHWISE_BY_TWO,
     LARGE_WINDOWS,
     LATER_WINDOWS,
+    THREE_COLUMNS,
     WIDE_DEPTHWISE,
     packed_dense,
     packed_depthwise,
@@ -68,6 +69,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from windows(rng, rows, COPIED_WINDOWS)
     yield from singles()
     yield from offsets(rows)
+    yield from windows(rng, rows, THREE_COLUMNS)
 
 
 def offsets(rows: int) -> Iterator[Graph]:

@@ -277,6 +277,40 @@ _LINES = (
     ("dilation", "ix += dilation, to +=", "ix++, to +="),
 )
 
+_TOOM = (
+    ("tail", "to + o, step, left)", "to + o, step, left - 1)"),  # the last pixel
+    ("tail", "SH_REACH && first + i < pixels;", "SH_REACH && first + i + 1 < pixels;"),
+    ("tail", "first < pixels; first += SH_REACH", "first < SH_REACH; first += SH_REACH"),  # the second unit's
+    ("tail", "outputs - o < SH_OUTPUTS ? outputs - o : SH_OUTPUTS", "outputs < SH_OUTPUTS ? outputs : SH_OUTPUTS"),
+    ("tail", "(channels + 3) / 4 * 2", "channels / 4 * 2"),
+    ("tail", ".skipped = skipped * 16", ".skipped = (skipped > 0) * 16"),
+    ("padding", "column >= 0 && column + COLUMNS <= op->in_width", "column + COLUMNS <= op->in_width"),
+    ("padding", "column + COLUMNS <= op->in_width", "column + COLUMNS <= op->in_width + 1"),
+    ("padding", "memset(to, (uint8_t)op->x_zero", "memset(to, 0"),
+    ("padding", "inside && line != NULL ?", "inside ?"),
+    ("packing", "transform(d, to + PAIR);", "transform(d, to);"),
+    ("packing", "channels, at + 1);", "channels, at);"),
+    ("transform", "to[0] = sh_add_halves(even, odd);", "to[0] = sh_subtract_halves(even, odd);"),
+    ("transform", "sh_subtract_halves(d[3], sh_add_halves(twice_1, twice_1))", "sh_subtract_halves(d[3], twice_1)"),
+    ("transform", "sh_subtract_halves(d[5], d[3])", "sh_subtract_halves(d[5], d[1])"),
+    ("transform", "to[4] = sh_subtract_halves(d[0], d[2]);", "to[4] = sh_subtract_halves(d[1], d[2]);"),
+    ("points", "out[0] = (int32_t)at_5;", "out[0] = (int32_t)at_4;"),
+    ("points", "(twice_odd << 1)", "twice_odd"),
+    ("points", "((at_4 - at_2) << 2)", "((at_4 - at_2) << 1)"),
+    ("points", "+ at_6 - at_5);", "+ at_6 - at_4);"),
+    ("points", "(int32_t)(odd + at_4 - at_3)", "(int32_t)(odd + at_4 - at_2)"),
+)
+_TOOM_SCALES = (
+    ("scale", "(uint32_t)(sum >> 2) * third", "(uint32_t)(sum >> 2) * (third + 2u)"),
+    ("scale", "const int32_t twice = sum;", "const int32_t twice = sum + 2;"),
+    ("rounding", '"add %[value], %[value], %[twice], asr #31\\n"', '""'),
+    ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
+)
+_TOOM_UP = (
+    ("scale", '"lsl %[value], %[sum], %[shift]\\n"', '"mov %[value], %[sum]\\n"'),
+    ("saturation", '"ssat %[value], #8, %[value], asr', '"ssat %[value], #9, %[value], asr'),
+)
+
 OWN = {
     "filter_bank_c": (
         ("tail", "b <= op.channels", "b < op.channels"),
@@ -573,6 +607,8 @@ OWN = {
     "conv2d_s8_simd32_wide_up_1x1": (*_WIDE_UP, *_THREE),
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
+    "conv2d_s8_simd32_toom": (*_TOOM, *_TOOM_SCALES, *_CLAMPED),
+    "conv2d_s8_simd32_toom_up": (*_TOOM, *_TOOM_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),
     "conv2d_s8_simd32_lines_up": (*_LINES, *_SCALED_UP, *_CLAMPED),
 }

@@ -333,6 +333,22 @@ def _lines(rng: Rng) -> Iterator[Graph]:
             yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
 
 
+def _three_columns(rng: Rng) -> Iterator[Graph]:
+    """Convolutions for Toom-Cook: rows of some units of two or four outputs and the first of the next, lines of all
+    kinds; sums of all sizes, among them small ones with small shifts; weights with offsets.
+    """
+    tiny = replace(DATA[4], weight_scale=0.5, clamp=ops.Clamp(1, 127))  # a unit of the sum is half an output step
+    several = (DATA[0], ONE_SIDED, DATA[4], DATA[2], tiny)
+    for number, (width, inputs) in enumerate((w, i) for w in (8, 9, 4, 7, 16, 10, 13, 19) for i in (4, 16, 5, 24)):
+        height = (3, 1, 3, 5)[number % 4]
+        pad = ops.Padding(height // 2, number % 2, *((1, 1), (0, 0), (1, 0), (2, 3))[number // 4 % 4])
+        x = (1, height + 1 - pad.top - pad.bottom, width + 2 - pad.left - pad.right, inputs)
+        shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
+        shape = (OUTPUTS[number % len(OUTPUTS)], height, 3, inputs)
+        made = linear(ops.Conv2d, rng, several[number % len(several)], x, shape, **shared)
+        yield replace(made if number % 7 else with_offset_weights(made, rng), name=KEPT)
+
+
 def _partial_sums(rng: Rng) -> Iterator[Graph]:
     """Partial sums over windows: all of a convolution's geometry, and inputs around fours."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 11)):
@@ -603,6 +619,7 @@ def cases() -> list[Graph]:
     found += _row_sums(np.random.default_rng(4))
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
+    found += _three_columns(np.random.default_rng(12))
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]

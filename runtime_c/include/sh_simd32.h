@@ -85,6 +85,21 @@ SH_INLINED uint32_t sh_odd(uint32_t four)
     return two;
 }
 
+// Sums and differences of either half, modulo 2^16.
+SH_INLINED uint32_t sh_add_halves(uint32_t a, uint32_t b)
+{
+    uint32_t two;
+    __asm("sadd16 %[two], %[a], %[b]" : [two] "=r"(two) : [a] "r"(a), [b] "r"(b));
+    return two;
+}
+
+SH_INLINED uint32_t sh_subtract_halves(uint32_t a, uint32_t b)
+{
+    uint32_t two;
+    __asm("ssub16 %[two], %[a], %[b]" : [two] "=r"(two) : [a] "r"(a), [b] "r"(b));
+    return two;
+}
+
 // The low halves of two words, that of the second above.
 SH_INLINED uint32_t sh_low_halves(uint32_t low, uint32_t high)
 {

@@ -200,6 +200,7 @@ SIZES: Mapping[str, tuple[str, str]] = {
     "elements": ("e", "words of working memory on the stack"),
     "up": ("u", "the shift of the one step that rounds"),
     "held": ("h", "bytes of the ring that holds outputs until inputs below them are read"),
+    "reach": ("r", "adjacent outputs of which the products are saved"),
     "pairs": ("c", "pairs of columns at once"),
 }
 """The sizes of tiles: the letter of each in the names of instances, and what it counts."""
@@ -255,6 +256,7 @@ class Variant(Generic[OpT]):
     pixels_at_once: Callable[[Node[OpT], Tile], int] = _pixels  # of a row, in one pass over the constants
     # The row input that row y of the output may overwrite: each byte is read before it is written.
     in_place: Callable[[Node[OpT]], int | None] = _nowhere
+    choice: str = ""  # the optional choice (passes.CHOICES) that has to be allowed for it
     # The bytes before one of the rows of row input 0 at which row y of the output may begin, if it may overwrite that.
     behind: Callable[[Node[OpT], Tile], int | None] = _never
 
