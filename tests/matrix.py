@@ -349,6 +349,21 @@ def _three_columns(rng: Rng) -> Iterator[Graph]:
         yield replace(made if number % 7 else with_offset_weights(made, rng), name=KEPT)
 
 
+def _least_weights(rng: Rng) -> Iterator[Graph]:
+    """1x1 convolutions of the least inputs by the least weight, and by that next to it where NEON adds two products."""
+    for inputs in (16, 24, 40):
+        point = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
+        graph = linear(
+            ops.Conv2d, rng, replace(DATA[0], weight_scale=0.001), (1, 2, 5, inputs), (5, 1, 1, inputs), **point
+        )
+        x, weights = (graph.tensors[name] for name in ("x0", "x1"))
+        assert x.data is not None and weights.data is not None
+        changed = weights.data.copy()
+        changed[:, 0, 0, 3], changed[:, 0, 0, 11] = -128, -127
+        least = {"x0": replace(x, data=np.full_like(x.data, -128)), "x1": replace(weights, data=changed)}
+        yield replace(graph, tensors={**graph.tensors, **least}, name=KEPT)
+
+
 def _partial_sums(rng: Rng) -> Iterator[Graph]:
     """Partial sums over windows: all of a convolution's geometry, and inputs around fours."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 11)):
@@ -619,7 +634,7 @@ def cases() -> list[Graph]:
     found += _row_sums(np.random.default_rng(4))
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
-    found += _three_columns(np.random.default_rng(12))
+    found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]

@@ -1,6 +1,6 @@
 """Convolutions of one group and dense layers for NEON (`sh_neon_sums.h`): packed weights, and what they compute.
 
-Two products of bytes fit 16 bits as weights are -127 to 127, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
+Two products of bytes fit 16 bits, as no two weights are -128, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ _PASSES = ("single", "pair", "triple", "quad")  # passes over so many pixels
 def packable(of: Linear) -> bool:
     """Whether the kernels compute exactly this layer, for all int8 inputs: two products fit 16 bits, sums 32.
 
-    Of two products one may have the weight -128; kernels with offsets, which have such weights, take one in a channel.
+    Of two products one may have the weight -128, so a channel may have it once.
     """
-    least = (of.weights == -128).sum(axis=1)
-    return bool((least <= of.offsets.any()).all()) and scaled_exactly(of)
+    return bool(((of.weights == -128).sum(axis=1) <= 1).all()) and scaled_exactly(of)
 
 
 def steps_of(run: int) -> list[tuple[int, int, int]]:
