@@ -287,11 +287,10 @@ def _runs(board: targets.Board, models: Sequence[str], word: str) -> Iterator[tu
     """
     for name, graph in _sources(board, models):
         if name.startswith(SMALL):
-            used = {key: _keys(graph, board, pick) for key, pick in picks(board).items()}
-            if any(word in key for keys in used.values() for key in keys):
-                for key, pick in picks(board).items():
-                    if not key or (word in key and key in used[key]):
-                        yield f"{name} {key}".strip(), graph, Goal.TIME, pick
+            found = picks(board)
+            used = [key for key in found if word in key and key in ("", *_keys(graph, board, found[key]))]
+            for key in ["", *used] if word and used else used:
+                yield f"{name} {key}".strip(), graph, Goal.TIME, found[key]
         elif not word:
             yield name, graph, Goal.TIME, choose
             yield name, graph, Goal.SRAM, choose
@@ -306,7 +305,7 @@ def with_work(result: Found, graph: Graph, board: targets.Board, pick: Pick = ch
     """The result with the features of each op, and what it computes."""
     chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     ops = [
-        {**op, "work": dict(stage.work), "macs": stage.macs, "shape": _shape(stage.node)}
+        {**op, "work": dict(stage.kernel.work(stage.call)), "macs": stage.macs, "shape": _shape(stage.node)}
         for op, stage in zip(result["ops"], chosen, strict=True)
     ]
     return {**result, "ops": ops}

@@ -13,6 +13,7 @@ from bench.micro_linear import (
     DEPTHWISE_BY_TWO,
     LARGE_WINDOWS,
     LATER_WINDOWS,
+    THREE_COLUMNS,
     WIDE_DEPTHWISE,
     packed_dense,
     packed_depthwise,
@@ -28,7 +29,7 @@ from shoehorn_mcu.ir import Graph, verify
 from shoehorn_mcu.ops import Softmax, SumDense, SumPool
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
-from tests.samples import REAL_OPS, REAL_SUMS, as_float32
+from tests.samples import REAL_OPS, REAL_SUMS, as_float32, with_offset_weights
 
 
 def merged(name: str, graphs: Sequence[Graph]) -> Graph:
@@ -67,6 +68,18 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from packed_depthwise(rng, rows, DEPTHWISE_BY_TWO)
     yield from windows(rng, rows, COPIED_WINDOWS)
     yield from singles()
+    yield from offsets(rows)
+    yield from windows(rng, rows, THREE_COLUMNS)
+
+
+def offsets(rows: int) -> Iterator[Graph]:
+    """The graphs for packed kernels, with weights of 16 bits that are bytes with an offset for each channel."""
+    rng = np.random.default_rng(21)
+    every = (
+        *(*pointwise(rng, rows), *windows(rng, rows), *packed_depthwise(rng, rows), *packed_dense(rng, rows)),
+        *(*windows(rng, rows, LATER_WINDOWS), *windows(rng, rows, LARGE_WINDOWS), *windows(rng, rows, COPIED_WINDOWS)),
+    )
+    yield from (with_offset_weights(graph, rng) for graph in every[::2])
 
 
 def real_sums(rng: np.random.Generator) -> Iterator[Graph]:

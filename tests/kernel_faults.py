@@ -144,7 +144,7 @@ _THUMB = (  # conv2d_s8_side_by_side.inc, and what its users have in common
     ("tail", '"blo .Lone_missing%=\\n"', '"blo .Lfirst_pixel%=\\n"'),  # all but one of the last pixels
     ("tail", "count > 0; count--, from++", "count > 1; count--, from++"),
     ("padding", "spread_zero(op->x_zero", "spread_zero(0"),
-    ("padding", "total * -128", "total * -127"),
+    ("padding", "LESS = -128", "LESS = -127"),
     ("padding", "op->kernel_width <= op->in_width", "op->kernel_width <= op->in_width + 1"),
     ("padding", "(uint32_t)ix < (uint32_t)op->in_width", "true"),
     ("dilation", "ix += op->dilation", "ix++"),
@@ -163,7 +163,11 @@ _MVE_ROW = (*_MVE, ("tail", "left > 0; left -= 2, x", "left > 1; left -= 2, x"))
 _NEON_ROUNDING = (("rounding", "vsraq_n_s32(value, value, 31)", "value"),)
 _NEON = (
     ("tail", "o < count;", "o + 1 < count;"),  # the last output
-    ("tail", "if (rest > 8)", "if (rest > 16)"),  # the last but eight inputs
+    (
+        "tail",
+        "if (rest > 8) {\n                weights",
+        "if (rest > 16) {\n                weights",
+    ),  # the last but eight
     ("tail", "run - 8, weights", "i, weights"),  # the last eight
     ("tail", "pixels == 3", "pixels == 5"),  # the last pixels
     ("tail", "pixels == 2", "pixels == 5"),
@@ -271,6 +275,40 @@ _LINES = (
     ("padding", "of.joined && is_inside", "is_inside"),
     ("padding", ": zeros;", ": zeros + 4;"),
     ("dilation", "ix += dilation, to +=", "ix++, to +="),
+)
+
+_TOOM = (
+    ("tail", "to + o, step, left)", "to + o, step, left - 1)"),  # the last pixel
+    ("tail", "SH_REACH && first + i < pixels;", "SH_REACH && first + i + 1 < pixels;"),
+    ("tail", "first < pixels; first += SH_REACH", "first < SH_REACH; first += SH_REACH"),  # the second unit's
+    ("tail", "outputs - o < SH_OUTPUTS ? outputs - o : SH_OUTPUTS", "outputs < SH_OUTPUTS ? outputs : SH_OUTPUTS"),
+    ("tail", "(channels + 3) / 4 * 2", "channels / 4 * 2"),
+    ("tail", ".skipped = skipped * 16", ".skipped = (skipped > 0) * 16"),
+    ("padding", "column >= 0 && column + COLUMNS <= op->in_width", "column + COLUMNS <= op->in_width"),
+    ("padding", "column + COLUMNS <= op->in_width", "column + COLUMNS <= op->in_width + 1"),
+    ("padding", "memset(to, (uint8_t)op->x_zero", "memset(to, 0"),
+    ("padding", "inside && line != NULL ?", "inside ?"),
+    ("packing", "transform(d, to + PAIR);", "transform(d, to);"),
+    ("packing", "channels, at + 1);", "channels, at);"),
+    ("transform", "to[0] = sh_add_halves(even, odd);", "to[0] = sh_subtract_halves(even, odd);"),
+    ("transform", "sh_subtract_halves(d[3], sh_add_halves(twice_1, twice_1))", "sh_subtract_halves(d[3], twice_1)"),
+    ("transform", "sh_subtract_halves(d[5], d[3])", "sh_subtract_halves(d[5], d[1])"),
+    ("transform", "to[4] = sh_subtract_halves(d[0], d[2]);", "to[4] = sh_subtract_halves(d[1], d[2]);"),
+    ("points", "out[0] = (int32_t)at_5;", "out[0] = (int32_t)at_4;"),
+    ("points", "(twice_odd << 1)", "twice_odd"),
+    ("points", "((at_4 - at_2) << 2)", "((at_4 - at_2) << 1)"),
+    ("points", "+ at_6 - at_5);", "+ at_6 - at_4);"),
+    ("points", "(int32_t)(odd + at_4 - at_3)", "(int32_t)(odd + at_4 - at_2)"),
+)
+_TOOM_SCALES = (
+    ("scale", "(uint32_t)(sum >> 2) * third", "(uint32_t)(sum >> 2) * (third + 2u)"),
+    ("scale", "const int32_t twice = sum;", "const int32_t twice = sum + 2;"),
+    ("rounding", '"add %[value], %[value], %[twice], asr #31\\n"', '""'),
+    ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
+)
+_TOOM_UP = (
+    ("scale", '"lsl %[value], %[sum], %[shift]\\n"', '"mov %[value], %[sum]\\n"'),
+    ("saturation", '"ssat %[value], #8, %[value], asr', '"ssat %[value], #9, %[value], asr'),
 )
 
 OWN = {
@@ -445,12 +483,12 @@ OWN = {
         ("tail", 'INPUT("r7", "28")', 'INPUT("r6", "28")'),  # the last of eight inputs
         ("tail", '"adds r0, #4\\n"', '""'),  # the inputs one by one
         ("tail", "next.y + outputs;", "next.y + outputs - (outputs > 1);"),
-        ("padding", "total * -128", "total * -127"),
+        ("padding", "LESS_BY = -128", "LESS_BY = -127"),
         *_STEPS32,
     ),
     "depthwise_conv2d_s8_thumb": (
         ("tail", "        y += count * channels;", "        y += channels;"),
-        ("tail", "weights[i + 3] = (int32_t)four >> 24;", "weights[i + 3] = 0;"),
+        ("tail", "((int32_t)four >> 24) + offset;", "weights[i + 3] = 0;"),
         ("padding", "words[i] = op.x_zero;", "words[i] = 0;"),
         ("padding", "for (; first < 0;", "for (; first < -1;"),
         ("padding", "across >= op.in_width", "across > op.in_width"),
@@ -569,10 +607,72 @@ OWN = {
     "conv2d_s8_simd32_wide_up_1x1": (*_WIDE_UP, *_THREE),
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
+    "conv2d_s8_simd32_toom": (*_TOOM, *_TOOM_SCALES, *_CLAMPED),
+    "conv2d_s8_simd32_toom_up": (*_TOOM, *_TOOM_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),
     "conv2d_s8_simd32_lines_up": (*_LINES, *_SCALED_UP, *_CLAMPED),
 }
 """By contract and suffix: what only this body can get wrong."""
+
+_TOTALS = (  # in sh_packed.h: the sum of the inputs, with those that are read twice
+    ("offset", "total = sh_two_products(sh_odd(four), SH_ONES, total);\n    }\n    if", "}\n    if"),
+    ("offset", "sh_load_four(x - overlap)", "sh_load_four(x - 4)"),
+    ("offset", "for (; fours > 0; fours--, x += 4)", "for (; fours > 1; fours--, x += 4)"),
+    ("offset", '"mla " sum ", " offset ", r9, " sum "\\n"', '"mla " sum ", " offset ", r9, " offset "\\n"'),
+)
+_TWO_TOTALS = (*_TOTALS, ("offset", '"ldr r11, [r8, %[totals] - %c[here] + 4]', '"ldr r11, [r8, %[totals] - %c[here]]'))
+_WIDE_TOTALS = (  # in sh_widened.h
+    ("offset", "totals[1] = second;", "totals[1] = total;"),
+    ("offset", "for (; from != end; from += 4)", "for (; from + 4 < end; from += 4)"),
+    ("offset", "total = sh_two_products(from[1], SH_ONES, total);", ""),
+)
+_HELIUM_TOTALS = (
+    ("offset", "vctp8q((uint32_t)of->rest)", "vctp8q((uint32_t)of->rest - 1u)"),
+    ("offset", "p < 2 && p < pixels", "p < 1 && p < pixels"),
+    ("offset", "left = of->vectors; left > 0", "left = of->vectors; left > 1"),
+)
+_NEON_TOTALS = (
+    ("offset", "total = vaddw_s16(total, vpaddl_s8(vld1_s8(x + run - 8)));", ""),
+    ("offset", "total = vaddw_s16(total, vpaddl_s8(vld1_s8(x + i)));", ""),
+    ("offset", "vmlaq_n_s32(bias, totals[p], offset)", "vmlaq_n_s32(bias, totals[0], offset)"),
+)
+_BLOCKED_TOTALS = (("offset", "i < of->run; i++", "i + 1 < of->run; i++"),)
+_LESS = (("offset", '"ldm r0!, {r2}\\n"', '"ldm r0!, {r2}\\n adds r2, #1\\n"'),)
+_RUNS = (("offset", "run != of->end; run += 2", "run == of->runs; run += 2"),)  # of a window, all but the first
+
+OFFSETS = {
+    "conv2d_s8_simd32_1x1": _TWO_TOTALS,
+    "conv2d_s8_simd32": (*_TWO_TOTALS, ("offset", "x = *next, next += 2", "x = NULL, next += 2")),
+    "conv2d_s8_simd32_wide_1x1": _WIDE_TOTALS,
+    "conv2d_s8_simd32_wide_up_1x1": _WIDE_TOTALS,
+    "conv2d_s8_simd32_wide": _WIDE_TOTALS,
+    "conv2d_s8_simd32_wide_up": _WIDE_TOTALS,
+    "dense_s8_simd32": _TOTALS,
+    "conv2d_s8_mve_1x1": _HELIUM_TOTALS,
+    "conv2d_s8_mve": (*_HELIUM_TOTALS, *_RUNS),
+    "dense_s8_mve": _HELIUM_TOTALS,
+    "depthwise_conv2d_s8_mve": (("offset", "const int32_t pairs = count;", "const int32_t pairs = count - 1;"),),
+    "conv2d_s8_neon_1x1": _NEON_TOTALS,
+    "conv2d_s8_neon": (*_NEON_TOTALS, ("offset", "next != of->end; next++", "next == of->runs; next++")),
+    "dense_s8_neon": _NEON_TOTALS,
+    "depthwise_conv2d_s8_neon": (
+        ("offset", "add_pair(&all, size, values, w[i], values, offsets);", "add_tap(&all, size, values, w[i]);"),
+        ("offset", "vld1q_s8(w), values, offsets);", "vld1q_s8(w), values, vld1q_s8(w));"),
+    ),
+    "conv2d_s8_riscv_1x1": _BLOCKED_TOTALS,
+    "conv2d_s8_riscv": (*_BLOCKED_TOTALS, ("offset", "at != of->end; at++", "at == of->runs; at++")),
+    "dense_s8_riscv": _BLOCKED_TOTALS,
+    "depthwise_conv2d_s8_riscv": (("offset", "typedef int16_t weight;", "typedef int8_t weight;"),),
+    "conv2d_s8_thumb": _LESS,
+    "conv2d_s8_thumb_wide": _LESS,
+    "dense_s8_thumb": (("offset", "muls r7, r2, r7", "muls r7, r4, r7"),),
+    "depthwise_conv2d_s8_thumb": (("offset", "((int32_t)four >> 24) + offset", "((int32_t)four >> 24)"),),
+}
+"""By contract and suffix of a variant without them: what its twin for weights with offsets can get wrong."""
+
+for _name, _faults in OFFSETS.items():
+    _of_tails, _of_saturation = ([each for each in OWN[_name] if each[0] == kind] for kind in ("tail", "saturation"))
+    OWN[f"{_name}_offsets"] = (*_of_tails[:2], *_of_saturation[:1], *_faults)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from samples import (
     real_sample,
     sample,
     with_narrow_weights,
+    with_offset_weights,
     with_wide_weights,
 )
 
@@ -332,6 +333,37 @@ def _lines(rng: Rng) -> Iterator[Graph]:
             yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
 
 
+def _three_columns(rng: Rng) -> Iterator[Graph]:
+    """Convolutions for Toom-Cook: rows of some units of two or four outputs and the first of the next, lines of all
+    kinds; sums of all sizes, among them small ones with small shifts; weights with offsets.
+    """
+    tiny = replace(DATA[4], weight_scale=0.5, clamp=ops.Clamp(1, 127))  # a unit of the sum is half an output step
+    several = (DATA[0], ONE_SIDED, DATA[4], DATA[2], tiny)
+    for number, (width, inputs) in enumerate((w, i) for w in (8, 9, 4, 7, 16, 10, 13, 19) for i in (4, 16, 5, 24)):
+        height = (3, 1, 3, 5)[number % 4]
+        pad = ops.Padding(height // 2, number % 2, *((1, 1), (0, 0), (1, 0), (2, 3))[number // 4 % 4])
+        x = (1, height + 1 - pad.top - pad.bottom, width + 2 - pad.left - pad.right, inputs)
+        shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
+        shape = (OUTPUTS[number % len(OUTPUTS)], height, 3, inputs)
+        made = linear(ops.Conv2d, rng, several[number % len(several)], x, shape, **shared)
+        yield replace(made if number % 7 else with_offset_weights(made, rng), name=KEPT)
+
+
+def _least_weights(rng: Rng) -> Iterator[Graph]:
+    """1x1 convolutions of the least inputs by the least weight, and by that next to it where NEON adds two products."""
+    for inputs in (16, 24, 40):
+        point = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
+        graph = linear(
+            ops.Conv2d, rng, replace(DATA[0], weight_scale=0.001), (1, 2, 5, inputs), (5, 1, 1, inputs), **point
+        )
+        x, weights = (graph.tensors[name] for name in ("x0", "x1"))
+        assert x.data is not None and weights.data is not None
+        changed = weights.data.copy()
+        changed[:, 0, 0, 3], changed[:, 0, 0, 11] = -128, -127
+        least = {"x0": replace(x, data=np.full_like(x.data, -128)), "x1": replace(weights, data=changed)}
+        yield replace(graph, tensors={**graph.tensors, **least}, name=KEPT)
+
+
 def _partial_sums(rng: Rng) -> Iterator[Graph]:
     """Partial sums over windows: all of a convolution's geometry, and inputs around fours."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 11)):
@@ -501,6 +533,7 @@ def _wide(rng: Rng) -> Iterator[Graph]:
         yield with_wide_weights(graph, rng)
         yield with_narrow_weights(graph, rng)
         yield as_int16(graph, rng, DType.INT64 if number % 2 else DType.INT32)
+    yield from _of_offsets()
     own = np.random.default_rng(16)
     for graph in _transposed(own):
         yield replace(as_int16(graph, own), name=KEPT)
@@ -513,6 +546,16 @@ def _wide(rng: Rng) -> Iterator[Graph]:
         yield replace(with_narrow_weights(graph, own), name=KEPT)
     for graph in [lstm_16(own) for _ in range(2 * SEEDS)]:
         yield replace(frozen(graph, random_inputs(graph, own)), name=KEPT)
+
+
+def _of_offsets() -> Iterator[Graph]:
+    """Linear ops whose weights of a channel lack an offset: all geometry of those without."""
+    rng = np.random.default_rng(21)
+    points = list(_pointwise(rng))
+    some = [*points, *_small_windows(rng), *_depthwise(rng)][::3]
+    large = [graph for graph in points if graph.tensors["x0"].type.nhwc[3] > max(INPUTS)]
+    for graph in (*some, *large, *_windows(rng), *_vectors(rng), *_same_windows(rng), *_strips(rng), *_lines(rng)):
+        yield replace(with_offset_weights(graph, rng), name="offsets")
 
 
 def _pools_16(rng: Rng) -> Iterator[Graph]:
@@ -591,6 +634,7 @@ def cases() -> list[Graph]:
     found += _row_sums(np.random.default_rng(4))
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
+    found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]

@@ -80,10 +80,12 @@ def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
 
 def test_two_products_must_fit_sixteen_bits() -> None:
     of = conv_layer(4, 16)
-    for least, fits in ((-127, True), (-128, False)):
+    for least, fits in ((-127, True), (-128, True)):
         weights = of.weights.copy()
         weights[1, 3] = least
         assert packable(of._replace(weights=weights)) is fits
+    weights[1, 11] = -128  # which meets that of input 3
+    assert not packable(of._replace(weights=weights))
 
 
 def kernels(node: Node) -> set[str]:

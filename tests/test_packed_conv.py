@@ -104,7 +104,8 @@ def test_words_take_a_byte_per_weight_and_sixteen_per_output() -> None:
 def packed_kernels(node: Node) -> list[Instance]:
     """Those that read packed words."""
     found = candidates(node, (Isa.SIMD32,))
-    return [kernel for kernel in found if kernel.variant.isa is Isa.SIMD32 and kernel.variant.pack is not None]
+    packed = [kernel for kernel in found if kernel.variant.isa is Isa.SIMD32 and kernel.variant.pack is not None]
+    return [kernel for kernel in packed if not kernel.variant.choice]
 
 
 def kernels(node: Node) -> set[str]:

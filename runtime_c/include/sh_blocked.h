@@ -45,11 +45,18 @@ SH_INLINED int8_t sh_scaled(int32_t sum, sh_scale by, sh_range range)
 #endif
 
 // The packed weights of the linear kernels have for every four output channels:
-//   four biases;
+//   four biases; with SH_OFFSETS four offsets, which all weights of the channel lack;
 //   the weights of each input, in the order in which runs are read: a byte of each channel;
 //   three words for each channel.
 // Missing output channels have zeros.
 enum { SH_FOUR = 4, SH_TURN = 4 }; // output channels at once; inputs in a turn of the loop
+
+// Words before the weights of four channels.
+#ifdef SH_OFFSETS
+enum { SH_STARTS = 2 * SH_FOUR };
+#else
+enum { SH_STARTS = SH_FOUR };
+#endif
 
 // A pass over all output channels of up to SH_PIXELS pixels. The inputs of a pixel are runs of
 // contiguous elements, all of one length.
@@ -138,6 +145,25 @@ SH_INLINED void sh_store(int32_t sums[SH_PIXELS][SH_FOUR], const sh_scale *scale
     }
 }
 
+#ifdef SH_OFFSETS
+// The sums of the inputs of each pixel.
+SH_INLINED void sh_total(const sh_pass *of, int32_t pixels, int32_t totals[SH_PIXELS])
+{
+    for (int32_t p = 0; p < pixels; p++) {
+        totals[p] = 0;
+    }
+    SH_ROLLED
+    for (const int8_t *const(*at)[SH_PIXELS] = of->runs; at != of->end; at++) {
+        SH_ROLLED
+        for (int32_t i = 0; i < of->run; i++) {
+            for (int32_t p = 0; p < pixels; p++) {
+                totals[p] += (*at)[p][i];
+            }
+        }
+    }
+}
+#endif
+
 SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
 {
     const int32_t whole = of->run & ~(SH_TURN - 1);
@@ -146,15 +172,22 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
     const sh_range range = of->range;
     const void *next = of->weights;
     int8_t *y = of->y;
+#ifdef SH_OFFSETS
+    int32_t totals[SH_PIXELS];
+    sh_total(of, pixels, totals);
+#endif
     SH_ROLLED
     for (int32_t left = of->outputs; left > 0; left -= SH_FOUR, y += SH_FOUR) {
         const int32_t *bias = next;
-        const int8_t *w = (const void *)(bias + SH_FOUR);
+        const int8_t *w = (const void *)(bias + SH_STARTS);
         const int8_t *const(*at)[SH_PIXELS] = of->runs;
         int32_t sums[SH_PIXELS][SH_FOUR];
         for (int32_t p = 0; p < pixels; p++) {
             for (int32_t j = 0; j < SH_FOUR; j++) {
                 sums[p][j] = bias[j];
+#ifdef SH_OFFSETS
+                sums[p][j] += bias[SH_FOUR + j] * totals[p];
+#endif
             }
         }
         do {

@@ -7,7 +7,7 @@
 // length. A run is read by 16 elements, the last of them predicated: nothing is read beyond it.
 //
 // The packed weights have for every four output channels a, b, c, d:
-//   four biases;
+//   four biases; with SH_OFFSETS four offsets, which all weights of the channel lack;
 //   for each 16 elements of a run the weights of a, those of b, of c, of d; for fewer at its end so
 //     many of each, or with SH_TAPS 16 (those beyond are multiplied by 0);
 //   four multipliers, four shifts (negative: to the right, at least 1).
@@ -39,6 +39,9 @@ typedef struct {
     int32_t outputs;
     int32_t step; // from a pixel of y to the next
     int8_t *y;
+#ifdef SH_OFFSETS
+    int32_t totals[2]; // of the inputs of either pixel
+#endif
 } sh_pass;
 
 // SECOND(text) is text in a pass over two pixels and nothing in one over a single pixel; LAST loads
@@ -78,6 +81,25 @@ typedef struct {
 #define SH_INPUT_MEMBERS SH_MEMBER(sh_pass, x)
 #endif
 
+// The sums begin with the biases and, with SH_OFFSETS, the offset of a channel for each input.
+#ifdef SH_OFFSETS
+#define SH_BEGUN(SECOND, sum, second)                                                              \
+    SECOND("mla r7, " second ", r3, " sum "\n")                                                    \
+    "mla " sum ", " second ", r1, " sum "\n"                                                       \
+    SECOND("mov " second ", r7\n")
+#define SH_START(SECOND)                                                                           \
+    "ldm r5!, {r0, r2, r4, r6}\n"                                                                  \
+    "ldrd r1, r3, [r11, %[totals]]\n"                                                              \
+    "ldm r5!, {r8, r10, r12, lr}\n" /* offsets */                                                  \
+    SH_BEGUN(SECOND, "r0", "r8") SH_BEGUN(SECOND, "r2", "r10")                                     \
+    SH_BEGUN(SECOND, "r4", "r12") SH_BEGUN(SECOND, "r6", "lr")
+#define SH_MORE_MEMBERS , SH_MEMBER(sh_pass, totals)
+#else
+#define SH_START(SECOND)                                                                           \
+    "ldm r5!, {r0, r2, r4, r6}\n" SECOND("mov r8, r0\n mov r10, r2\n mov r12, r4\n mov lr, r6\n")
+#define SH_MORE_MEMBERS
+#endif
+
 // Adds the products of a vector of inputs with the weights of a channel to its sums, `sum` and that
 // of the second pixel. WEIGHTS loads the weights.
 #define SH_CHANNEL_SUM(SECOND, WEIGHTS, sum, second)                                               \
@@ -110,8 +132,7 @@ typedef struct {
         "ldr r5, [r11, %[weights]]\n"                                                              \
         "ldr r9, [r11, %[rest]]\n"                                                                 \
         ".Lchannels%=:\n"                                                                          \
-        "ldm r5!, {r0, r2, r4, r6}\n"                                                              \
-        SECOND("mov r8, r0\n mov r10, r2\n mov r12, r4\n mov lr, r6\n")                            \
+        SH_START(SECOND)                                                                           \
         SH_RUN_BEGIN                                                                               \
         "ldr r7, [r11, %[vectors]]\n"                                                              \
         "cbz r7, .Lrest%=\n"                                                                       \
@@ -147,7 +168,8 @@ typedef struct {
         :                                                                                          \
         : SH_INPUT_MEMBERS, SH_MEMBER(sh_pass, vectors), SH_MEMBER(sh_pass, rest),                 \
           SH_MEMBER(sh_pass, at), SH_MEMBER(sh_pass, left), SH_MEMBER(sh_pass, weights),           \
-          SH_MEMBER(sh_pass, low), SH_MEMBER(sh_pass, high), SH_MEMBER(sh_pass, zero)              \
+          SH_MEMBER(sh_pass, low), SH_MEMBER(sh_pass, high),                                       \
+          SH_MEMBER(sh_pass, zero) SH_MORE_MEMBERS                                                 \
         : "memory")
 
 // Computes all channels of a pixel, four at a time.
@@ -182,9 +204,42 @@ SH_INLINED void sh_set_run(sh_pass *of, int32_t run)
     of->rest = ((run - 1) & 15) + 1;
 }
 
+#ifdef SH_OFFSETS
+// The sum of a run.
+SH_INLINED int32_t sh_total(const sh_pass *of, const int8_t *x, int32_t total)
+{
+    SH_ROLLED
+    for (int32_t left = of->vectors; left > 0; left--, x += 16) {
+        total = vaddvaq_s8(total, vldrbq_s8(x));
+    }
+    return vaddvaq_s8(total, vldrbq_z_s8(x, vctp8q((uint32_t)of->rest)));
+}
+
+// Sums the inputs of the next pixels, at most two.
+SH_APART void sh_set_totals(sh_pass *of, int32_t pixels)
+{
+    SH_ROLLED
+    for (int32_t p = 0; p < 2 && p < pixels; p++) {
+        int32_t total = 0;
+#ifdef SH_TAPS
+        SH_ROLLED
+        for (const int8_t *const *run = of->runs; run != of->end; run += 2) {
+            total = sh_total(of, run[p], total);
+        }
+#else
+        total = sh_total(of, of->x[p], total);
+#endif
+        of->totals[p] = total;
+    }
+}
+#endif
+
 // The outputs of the next two pixels, or of the last one.
 SH_INLINED void sh_run(sh_pass *of, int32_t pixels)
 {
+#ifdef SH_OFFSETS
+    sh_set_totals(of, pixels);
+#endif
     of->at[0] = of->y;
     of->at[1] = of->y + of->step;
     of->left = of->outputs;

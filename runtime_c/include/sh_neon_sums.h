@@ -8,9 +8,9 @@
 // is read beyond the run.
 //
 // The packed weights have for every four output channels:
-//   four biases;
-//   for each step of 16 or 8 elements its weights of each of the four, zeros where an element was
-//     read before;
+//   four biases; with SH_OFFSETS four offsets, which all weights of the channel lack;
+//   for each step of 16 or 8 elements its weights of each of the four, zeros (with SH_OFFSETS the
+//     negated offset) where an element was read before;
 //   four multipliers, four shifts (negative: to the right, at least 1).
 // Missing output channels have zeros. shoehorn_mcu/kernels/linear/neon.py packs them.
 #ifndef SH_NEON_SUMS_H
@@ -124,6 +124,35 @@ SH_APART void sh_store_few(int8x16_t values, int8_t *y, int32_t step, int32_t pi
     }
 }
 
+#ifdef SH_OFFSETS
+// The sums of the inputs of each pixel, in four parts, with elements that are read twice.
+SH_INLINED void sh_total(const sh_pass *of, int32_t pixels, int32x4_t totals[SH_FOUR])
+{
+    const ptrdiff_t run = of->run;
+    const ptrdiff_t whole = run & ~(ptrdiff_t)15;
+    const ptrdiff_t rest = run & 15;
+    for (int32_t p = 0; p < pixels; p++) {
+        int32x4_t total = vdupq_n_s32(0);
+        SH_ROLLED
+        for (const int8_t *const(*next)[SH_FOUR] = of->runs; next != of->end; next++) {
+            const int8_t *x = (*next)[p];
+            ptrdiff_t i = 0;
+            SH_ROLLED
+            for (; i < whole; i += 16) {
+                total = vpadalq_s16(total, vpaddlq_s8(vld1q_s8(x + i)));
+            }
+            if (rest > 8) {
+                total = vaddw_s16(total, vpaddl_s8(vld1_s8(x + i)));
+            }
+            if (rest > 0) {
+                total = vaddw_s16(total, vpaddl_s8(vld1_s8(x + run - 8)));
+            }
+        }
+        totals[p] = total;
+    }
+}
+#endif
+
 SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
 {
     const int8_t *weights = of->weights;
@@ -135,6 +164,10 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
     const int8x16_t low = vdupq_n_s8((int8_t)of->low);
     const int8x16_t high = vdupq_n_s8((int8_t)of->high);
     int8_t *y = of->y;
+#ifdef SH_OFFSETS
+    int32x4_t totals[SH_FOUR];
+    sh_total(of, pixels, totals);
+#endif
     SH_ROLLED
     for (int32_t left = of->outputs; left > 0; left -= SH_FOUR, y += SH_FOUR) {
         int32x4_t sums[SH_FOUR][SH_FOUR];
@@ -145,8 +178,17 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
             for (int32_t p = 0; p < SH_FOUR; p++) {
                 sums[p][o] = bias;
             }
+#ifdef SH_OFFSETS
+            const int32_t offset = ((const int32_t *)(const void *)weights)[SH_FOUR + o];
+            for (int32_t p = 0; p < pixels; p++) {
+                sums[p][o] = vmlaq_n_s32(bias, totals[p], offset);
+            }
+#endif
         }
         weights += 16;
+#ifdef SH_OFFSETS
+        weights += 16;
+#endif
         do {
             const int8_t *x[SH_FOUR]; // a copy: compilers load each again around the assembly
             ptrdiff_t i = 0;

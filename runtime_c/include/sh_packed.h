@@ -21,9 +21,45 @@
 
 // Four words that lr points at begin the sums of four channels: A in r0, W = A + 256 * B in r2 of
 // channels a and b, the same of c and d in r4 and r6; of the second pixel in r1, r3, r5 and r7.
-#define SH_BIASES(SECOND)                                                                          \
+// With SH_OFFSETS four words more are added to them for each input. The pass is where r8 points,
+// less %[here] bytes; its %[totals] are the sums of the inputs of either pixel. r9, r11 and
+// `changed` change then.
+#ifdef SH_OFFSETS
+#define SH_BEGUN(SECOND, sum, offset, changed)                                                     \
+    SECOND("mla " changed ", " offset ", r11, " sum "\n")                                          \
+    "mla " sum ", " offset ", r9, " sum "\n"                                                       \
+    SECOND("mov " offset ", " changed "\n")
+#define SH_BIASES(SECOND, changed)                                                                 \
+    "ldm lr!, {r0, r2, r4, r6}\n"                                                                  \
+    "ldr r9, [r8, %[totals] - %c[here]]\n"                                                         \
+    SECOND("ldr r11, [r8, %[totals] - %c[here] + 4]\n")                                            \
+    "ldm lr!, {r1, r3, r5, r7}\n"                                                                  \
+    SH_BEGUN(SECOND, "r0", "r1", changed) SH_BEGUN(SECOND, "r2", "r3", changed)                    \
+    SH_BEGUN(SECOND, "r4", "r5", changed) SH_BEGUN(SECOND, "r6", "r7", changed)
+#define SH_TOTALS_MEMBER(type, from) , SH_MEMBER(type, totals), [here] "i"(from)
+
+// Adds the inputs of a run to a sum, with those that are read twice.
+SH_INLINED int32_t sh_total(const int8_t *x, int32_t fours, int32_t overlap, int32_t total)
+{
+    SH_ROLLED
+    for (; fours > 0; fours--, x += 4) {
+        const uint32_t four = sh_load_four(x);
+        total = sh_two_products(sh_even(four), SH_ONES, total);
+        total = sh_two_products(sh_odd(four), SH_ONES, total);
+    }
+    if (overlap > 0) {
+        const uint32_t four = sh_load_four(x - overlap);
+        total = sh_two_products(sh_even(four), SH_ONES, total);
+        total = sh_two_products(sh_odd(four), SH_ONES, total);
+    }
+    return total;
+}
+#else
+#define SH_BIASES(SECOND, changed)                                                                 \
     "ldm lr!, {r0, r2, r4, r6}\n"                                                                  \
     SECOND("mov r1, r0\n mov r3, r2\n mov r5, r4\n mov r7, r6\n")
+#define SH_TOTALS_MEMBER(type, from)
+#endif
 
 // Register `sum` becomes an output value.
 #ifdef SH_UP

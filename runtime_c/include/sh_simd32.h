@@ -85,6 +85,21 @@ SH_INLINED uint32_t sh_odd(uint32_t four)
     return two;
 }
 
+// Sums and differences of either half, modulo 2^16.
+SH_INLINED uint32_t sh_add_halves(uint32_t a, uint32_t b)
+{
+    uint32_t two;
+    __asm("sadd16 %[two], %[a], %[b]" : [two] "=r"(two) : [a] "r"(a), [b] "r"(b));
+    return two;
+}
+
+SH_INLINED uint32_t sh_subtract_halves(uint32_t a, uint32_t b)
+{
+    uint32_t two;
+    __asm("ssub16 %[two], %[a], %[b]" : [two] "=r"(two) : [a] "r"(a), [b] "r"(b));
+    return two;
+}
+
 // The low halves of two words, that of the second above.
 SH_INLINED uint32_t sh_low_halves(uint32_t low, uint32_t high)
 {
@@ -103,6 +118,8 @@ SH_INLINED uint32_t sh_high_halves(uint32_t low, uint32_t high)
           : [high] "r"(high), [low] "r"(low));
     return two;
 }
+
+#define SH_ONES 0x00010001u // 1 in both halves
 
 // The sum of the products of both halves, and `sum`.
 SH_INLINED int32_t sh_two_products(uint32_t x, uint32_t w, int32_t sum)

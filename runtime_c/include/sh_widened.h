@@ -12,6 +12,7 @@
 
 #include "sh_assembly.h"
 #include "sh_compiler.h"
+#include "sh_simd32.h"
 
 // clang-format off
 // r0 to r7: the sums A, A', W, W' of channels a and b, then of c and d (': the second pixel).
@@ -128,6 +129,36 @@ SH_MERGED uint32_t *SH_WIDEN(const int8_t *const run[2], int32_t pixels, int32_t
     }
     return p < last + 4 ? sh_widen_fours(last, last + ahead, to) : to;
 }
+
+#ifdef SH_OFFSETS
+#define SH_TOTAL SH_SHARED(conv2d_s8_total)
+
+// Sums the inputs of one pixel, or of two, with those that are there twice.
+SH_MERGED void SH_TOTAL(const uint32_t *from, const uint32_t *end, int32_t pixels,
+                        int32_t totals[2]);
+SH_MERGED void SH_TOTAL(const uint32_t *from, const uint32_t *end, int32_t pixels,
+                        int32_t totals[2])
+{
+    int32_t total = 0;
+    int32_t second = 0;
+    if (pixels == 1) {
+        SH_ROLLED
+        for (; from != end; from += 2) {
+            total = sh_two_products(from[0], SH_ONES, total);
+            total = sh_two_products(from[1], SH_ONES, total);
+        }
+    }
+    SH_ROLLED
+    for (; from != end; from += 4) {
+        total = sh_two_products(from[0], SH_ONES, total);
+        second = sh_two_products(from[1], SH_ONES, second);
+        total = sh_two_products(from[2], SH_ONES, total);
+        second = sh_two_products(from[3], SH_ONES, second);
+    }
+    totals[0] = total;
+    totals[1] = second;
+}
+#endif
 
 #if SH_PIXELS == 3
 #define SH_WIDEN_THREE SH_SHARED(conv2d_s8_widen_three)

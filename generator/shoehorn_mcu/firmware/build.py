@@ -338,6 +338,7 @@ def machine_for(models: Sequence[Prepared], board: Board | None) -> Machine:
     machine = replace(
         Machine.of(cpu) if cpu else ANY,
         packs="pre-pack-weights" not in options.disabled,
+        disabled=options.disabled,
         overwrites="overwrite-inputs" not in options.disabled,
     )
     left = board.spec.flash_bytes - flash.application_bytes(machine.cpu) if board else options.flash_bytes

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu.ir import DType, Graph
+from shoehorn_mcu.kernels import Instance
+from shoehorn_mcu.kernels.choice import with_scratch
 from shoehorn_mcu.kernels.cost import Unit
+from shoehorn_mcu.kernels.linear.toom_cook import CHOICE as TOOM_COOK
 from shoehorn_mcu.machine.memories import name_of
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.passes import PassRecord
@@ -111,13 +114,23 @@ def _plan(plan: Plan, stages: Sequence[Stage], board: Board | None) -> Json:
     }
 
 
+def _is_toom_cook(kernel: Instance) -> bool:
+    return kernel.variant.choice == TOOM_COOK
+
+
 def _choices(stages: Sequence[Stage]) -> list[Json]:
-    """What the choices of passes.CHOICES did: bytes of constants before and after they were packed."""
+    """What the choices of passes.CHOICES did: bytes of constants before and after they were packed; the ops that found
+    no flash or no scratch for transformed weights (`without_room`).
+    """
     packed = {stage: size for stage in stages if (size := stage.plain_bytes) is not None}
     over = sum(stage.in_place is not None or stage.behind is not None for stage in stages)
     sizes = {"bytes_before": sum(packed.values()), "bytes_after": sum(stage.packed_bytes for stage in packed)}
+    kernels = [stage.kernel for stage in stages]
+    best = (with_scratch(stage.node, stage.machine) for stage in stages if not _is_toom_cook(stage.kernel))
+    refused = [found for found in best if any(map(_is_toom_cook, found))]
     return [
         {"name": "pre-pack-weights", "ops": len(packed), **sizes},
+        {"name": TOOM_COOK, "ops": sum(map(_is_toom_cook, kernels)), "without_room": len(refused)},
         {"name": "overwrite-inputs", "ops": over},
     ]
 

@@ -11,7 +11,16 @@ from shoehorn_mcu.kernels.base.contract import Contract, Oracle, Variant
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.depthwise import mve, neon, riscv, simd32, thumb
 from shoehorn_mcu.kernels.element import elementwise, formulas, unary
-from shoehorn_mcu.kernels.linear import conv, packed_conv, packed_dense, partial, thumb_conv, thumb_dense, wide
+from shoehorn_mcu.kernels.linear import (
+    conv,
+    packed_conv,
+    packed_dense,
+    partial,
+    thumb_conv,
+    thumb_dense,
+    toom_cook,
+    wide,
+)
 from shoehorn_mcu.kernels.linear import mve as mve_linear
 from shoehorn_mcu.kernels.linear import neon as neon_linear
 from shoehorn_mcu.kernels.linear import riscv as riscv_linear
@@ -22,6 +31,7 @@ from shoehorn_mcu.machine.targets import Isa
 CATALOGUE: tuple[Variant, ...] = (
     *conv.VARIANTS,
     *packed_conv.VARIANTS,
+    *toom_cook.VARIANTS,
     *mve_linear.VARIANTS,
     *neon_linear.VARIANTS,
     *riscv_linear.VARIANTS,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import takewhile
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
@@ -13,6 +14,7 @@ from shoehorn_mcu.kernels.base.contract import Contract, Instance, Tile, Variant
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.struct_size import struct_size
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
+from shoehorn_mcu.kernels.linear.offsets import narrow, narrowed
 from shoehorn_mcu.kernels.linear.points import other_form
 from shoehorn_mcu.machine.targets import Isa, Machine
 
@@ -29,8 +31,15 @@ ANY = Machine(cost.DEFAULT_CPU, (Isa.C,))
 def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
     """Every instance that computes the node on these instruction sets, in the catalogue's order; at least one.
 
-    Raises KernelError where no contract covers the node.
+    The last ones are those of the same sum with weights of 8 bits in place of 16, where it has such a form. Raises
+    KernelError where no contract covers the node.
     """
+    own, form = _own(node, isas), narrowed(node.computed)
+    return own if form is None else [*own, *(replace(kernel, form=narrow) for kernel in _own(form, isas))]
+
+
+def _own(node: Node, isas: Sequence[Isa]) -> list[Instance]:
+    """The instances of the node's contract."""
     known = _variants(CATALOGUE, contract_of(node), tuple(isas))
     return [instance for variant in known for instance in variant.of_covered(node)]
 
@@ -42,14 +51,16 @@ def _variants(catalogue: tuple[Variant, ...], contract: Contract, isas: tuple[Is
 
 
 @known
-def choices(node: Node, isas: tuple[Isa, ...], packs: bool = True) -> tuple[Instance, ...]:
-    """The candidates, and then those of the same sum in another form (points.py).
+def choices(
+    node: Node, isas: tuple[Isa, ...], packs: bool = True, disabled: frozenset[str] = frozenset()
+) -> tuple[Instance, ...]:
+    """The candidates, and then those of the same sum in another form (points.py), but for choices that are `disabled`.
 
     Without `packs` those that read constants in the oracle's layout, where there are any.
     """
     form = other_form(node)
     others = () if form is None else (replace(k, form=form) for k in candidates(form(node), isas))
-    found = (*candidates(node, isas), *others)
+    found = tuple(k for k in (*candidates(node, isas), *others) if k.variant.choice not in disabled)
     return found if packs else tuple(kernel for kernel in found if not kernel.packs(node)) or found
 
 
@@ -89,17 +100,39 @@ def choose(node: Node, machine: Machine) -> Instance:
 
     Raises KernelError if there is none, or if the tuning names one that does not compute the node.
     """
-    found, key = choices(node, machine.isas, machine.packs), contract_of(node).key(node)
+    found, key = choices(node, machine.isas, machine.packs, machine.disabled), contract_of(node).key(node)
     if key in machine.tuning and (key, machine.tuning[key]) not in machine.without:
         return _tuned(node, machine.tuning[key], found)
     free = found if machine.scratch else _without_scratch(node, found)
     kept = [k for k in free if (key, k.name) not in machine.without] or list(free)
     if len(kept) == 1:
         return kept[0]
-    unit = cost.choice_unit(machine.cpu)
-    costs = [_choice_cost(node, kernel, machine.cpu, unit) for kernel in kept]
-    timed = sorted(zip(costs, kept, strict=True), key=lambda pair: pair[0])
+    timed = _timed(node, kept, machine)
     return _nearest(node, timed) if machine.near else timed[0][1]
+
+
+def _timed(node: Node, kernels: Sequence[Instance], machine: Machine) -> list[tuple[float, Instance]]:
+    """The kernels with their predicted costs, the fastest first."""
+    unit = cost.choice_unit(machine.cpu)
+    costs = [_choice_cost(node, kernel, machine.cpu, unit) for kernel in kernels]
+    return sorted(zip(costs, kernels, strict=True), key=lambda pair: pair[0])
+
+
+def with_scratch(node: Node, machine: Machine) -> list[Instance]:
+    """The kernels that need scratch and are faster than all that need none, the fastest first.
+
+    Only one where the tuning names it, or where kernels are chosen for what they may write over.
+    """
+    free = replace(machine, scratch=True)
+    best = choose(node, free)
+    if not best.scratch_bytes(node):
+        return []
+    key = contract_of(node).key(node)
+    if machine.near or key in machine.tuning:
+        return [best]
+    found = choices(node, machine.isas, machine.packs, machine.disabled)
+    kept = [k for k in found if (key, k.name) not in machine.without]
+    return list(takewhile(lambda kernel: kernel.scratch_bytes(node), (k for _, k in _timed(node, kept, machine))))
 
 
 def _nearest(node: Node, timed: Sequence[tuple[float, Instance]]) -> Instance:
@@ -141,7 +174,7 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
     key = contract_of(node).key(node)
     rows = node.output.type.rows
     unit = cost.choice_unit(machine.cpu)
-    found = _without_scratch(node, choices(node, machine.isas, machine.packs))
+    found = _without_scratch(node, choices(node, machine.isas, machine.packs, machine.disabled))
     timed = [(rows * _choice_cost(node, kernel, machine.cpu, unit), kernel) for kernel in found]
     timed.sort(key=lambda pair: pair[0])
     if key in machine.tuning:

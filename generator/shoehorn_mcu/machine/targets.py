@@ -137,6 +137,7 @@ class Machine:
     scratch: bool = False  # kernels may need scratch; without it, only those that the tuning names
     packs: bool = True  # kernels may have constants in their own layout, if others compute the op too
     overwrites: bool = True  # kernels may write a row over one that they read
+    disabled: frozenset[str] = frozenset()  # optional choices (`Variant.choice`) that the user does not want
     near: bool = False  # of kernels that are about as fast, one is chosen that may write nearest to what it reads
 
     @classmethod

@@ -105,6 +105,7 @@ PIPELINE: tuple[Pass, ...] = (
 
 CHOICES: Mapping[str, str] = {
     "pre-pack-weights": "lays constants out as the chosen kernel loads them",
+    "toom-cook": "computes convolutions by fewer products, of transformed weights, where flash and scratch allow it",
     "overwrite-inputs": "lets a row be written over one that is read for the last time to compute it",
 }
 """What `--disable` takes besides: not rewrites of the graph, but what the choice of kernels and the planner may do."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.kernels import choose
+from shoehorn_mcu.kernels.choice import with_scratch
 from shoehorn_mcu.planner import Problem
 from shoehorn_mcu.planner.cores import conflicts
 from shoehorn_mcu.planner.memory_plan import SRAM, Plan, Scratch, Status
@@ -48,6 +49,8 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
     cores, rows = plan.cores_by_op, longest_rows(plan)
     for each in found:
         stage = each.stage
+        if now[stage.name].scratch_bytes:
+            continue  # a faster one has room
         size = scratch_bytes(stage, cores.get(stage.name, 1))
         for memory, limit in limits.arenas.items():
             arena = arenas.get(memory, 0)
@@ -105,14 +108,13 @@ def scratch_bytes(stage: Stage, cores: int) -> int:
 
 
 def _faster(stages: Sequence[Stage], plan: Plan, fixed: Collection[str]) -> Iterator[_Faster]:
-    """The ops for which a faster kernel needs scratch. A kernel that has scratch already was asked for by name.
+    """The ops with each faster kernel that needs scratch. A kernel that has scratch already was asked for by name.
 
     That of a `fixed` op must overwrite rows as the one before.
     """
     rows, unit = longest_rows(plan), unit_of(stages)
     for stage in stages:
-        kernel = choose(stage.node, replace(stage.machine, scratch=True))
-        if kernel.scratch_bytes(stage.node) and not stage.scratch_bytes:
+        for kernel in () if stage.scratch_bytes else with_scratch(stage.node, stage.machine):
             if stage.name in fixed and kernel.behind(stage.node) != stage.kernel.behind(stage.node):
                 continue
             made = replace(stage, kernel=kernel)

@@ -216,6 +216,14 @@ class Link:
         finally:
             self._deadline = float("inf")
 
+    def run(self, inputs: Sequence[bytes], mode: Mode) -> Inference:
+        """An inference on what the inputs hold already, which must be these bytes; outputs stay on the board.
+
+        `bench.costs` times kernels so on the zeros of a start.
+        """
+        ticks = self._request_run(inputs, mode)
+        return Inference(ticks, (), () if mode is Mode.PLAIN else self._trace())
+
     def mark(self, op: int | None, repeats: int) -> None:
         """Inferences with Mode.MARK run each step of this op (None: the whole inference) so often, with the mark on."""
         payload = struct.pack("<HI", _WHOLE if op is None else op, repeats)

@@ -113,6 +113,10 @@ def _nothing(node: Node) -> tuple[str, ...]:
     return ()
 
 
+def _plain_kind(node: Node) -> str:
+    return ""
+
+
 def _nowhere(node: Node) -> int | None:
     return None
 
@@ -140,6 +144,8 @@ class Contract(Generic[OpT]):
     # The members that differ where the output's pixels begin so many elements apart; None: there is no such member.
     spaced: Callable[[Node[OpT], int], Values] | None = None
     in_runs: bool = False  # pixels are computed as one run, unless they have gaps between them
+    # What only variants of that kind compute (`Variant.kinds`); most nodes are of the kind "".
+    kind: Callable[[Node[OpT]], str] = _plain_kind
 
     @property
     def struct(self) -> str:
@@ -194,6 +200,7 @@ SIZES: Mapping[str, tuple[str, str]] = {
     "elements": ("e", "words of working memory on the stack"),
     "up": ("u", "the shift of the one step that rounds"),
     "held": ("h", "bytes of the ring that holds outputs until inputs below them are read"),
+    "reach": ("r", "adjacent outputs of which the products are saved"),
     "pairs": ("c", "pairs of columns at once"),
 }
 """The sizes of tiles: the letter of each in the names of instances, and what it counts."""
@@ -235,6 +242,7 @@ class Variant(Generic[OpT]):
     body: str = ""  # part of the file's name; empty: the suffix
     shared: str = ""  # another file beside the body, `<contract>_<shared>.inc`, that it includes
     accepts: Callable[[Node[OpT]], bool] = _any  # nodes of the contract that this variant computes
+    kinds: tuple[str, ...] = ("",)  # and of which kinds (`Contract.kind`)
     tiles: tuple[Tile, ...] = _WHOLE
     fits: Callable[[Node[OpT], Tile], bool] = _all  # tiles for an accepted node
     same_time: bool = False  # the tiles differ in memory only: they share the costs of the first one
@@ -248,6 +256,7 @@ class Variant(Generic[OpT]):
     pixels_at_once: Callable[[Node[OpT], Tile], int] = _pixels  # of a row, in one pass over the constants
     # The row input that row y of the output may overwrite: each byte is read before it is written.
     in_place: Callable[[Node[OpT]], int | None] = _nowhere
+    choice: str = ""  # the optional choice (passes.CHOICES) that has to be allowed for it
     # The bytes before one of the rows of row input 0 at which row y of the output may begin, if it may overwrite that.
     behind: Callable[[Node[OpT], Tile], int | None] = _never
 
@@ -278,7 +287,7 @@ class Variant(Generic[OpT]):
     def of_covered(self: Variant, node: Node) -> Iterator[Instance]:
         """The same for a node that the contract is known to cover."""
         node = node.computed
-        if self.accepts(node):
+        if self.contract.kind(node) in self.kinds and self.accepts(node):
             facts = self.contract.facts(node) if self.fixes else {}
             fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
             written = self.written(node)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shoehorn_mcu.ir import Array, DType, Node, Tensor
 from shoehorn_mcu.kernels.base.contract import Tile, Value
 from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.conv import Window
+from shoehorn_mcu.ops.linear import LinearOp
+
+OFFSETS: Final = "offsets"
+"""The kind (`Contract.kind`) of linear ops whose weights have zero points: an offset of all weights of a channel."""
 
 ALIGNMENT: Final = 4  # bytes, of the addresses of rows: distances are rounded up to it
 
@@ -33,6 +40,22 @@ def are(dtype: DType, *tensors: Tensor) -> bool:
 def all_s8(node: Node) -> bool:
     """Whether all row inputs and the output are int8."""
     return are(DType.INT8, *node.row_inputs, node.output)
+
+
+def offsets_of(node: Node[LinearOp]) -> NDArray[np.int32]:
+    """Per output channel: what its stored weights lack, the negated zero point; one number where all are equal."""
+    return -np.array(node.weights.type.quantised.zero_points, np.int32)
+
+
+def kind_of_weights(node: Node[LinearOp]) -> str:
+    """OFFSETS where the weights have zero points."""
+    return OFFSETS if any(node.weights.type.quantised.zero_points) else ""
+
+
+def whole_weights(node: Node[LinearOp]) -> Array:
+    """The weights with what the stored ones lack."""
+    stored, offsets, axis = data(node.weights), offsets_of(node), node.op.channel_axis
+    return np.moveaxis(np.add(np.moveaxis(stored, axis, -1), offsets), -1, axis) if offsets.any() else stored
 
 
 def same_dtype(node: Node) -> bool:

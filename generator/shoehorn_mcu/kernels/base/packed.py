@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Contract, array_of
 from shoehorn_mcu.kernels.base.known import known
+from shoehorn_mcu.kernels.base.operands import offsets_of
 from shoehorn_mcu.kernels.base.rounding import Clamp, Int32s, Int64s, Up, addends, right_shifts, rounds_exactly, up
 from shoehorn_mcu.ops import LinearOp
 
@@ -20,6 +21,8 @@ OUTPUTS = 4  # output channels that are computed at once
 INPUTS = 4  # inputs that are loaded at once, and the fewest that a run may have
 X_LOW, X_HIGH = -128, 127
 _PAIRS = ((0, 2), (1, 3))  # which of four inputs SXTB16 extends together
+NONE = np.zeros(1, np.int32)
+"""The offsets of weights that have none."""
 
 
 class Linear(NamedTuple):
@@ -30,15 +33,33 @@ class Linear(NamedTuple):
     multipliers: Int32s
     shifts: NDArray[np.int8]  # to the left
     y_zero: int
+    offsets: Int32s = NONE  # per output: what all of its weights lack; one number where all are equal
+
+    @property
+    def whole(self) -> Int64s:
+        """The weights with their offsets."""
+        return self.weights.astype(np.int64) + self.offsets[:, None]
+
+    @property
+    def totals(self) -> tuple[Int64s, Int64s]:
+        """The least and the greatest total of all int8 inputs, bias included, per output."""
+        return totals_of(self.whole, self.bias)
+
+    def offset(self, count: int) -> Int64s:
+        """The offsets of each output, with zeros up to so many."""
+        return filled(np.broadcast_to(self.offsets, len(self.weights)), count)
 
 
 def packable(of: Linear) -> bool:
-    """Whether the kernel computes exactly this layer, for all int8 inputs."""
+    """Whether the kernel computes exactly this layer, for all int8 inputs.
+
+    Pairs of weights, and of what stands for those that are read twice (`_overlapped`), are halfwords.
+    """
     inputs = of.weights.shape[1]
     if inputs < INPUTS:
         return False
-    first, second = _halves(of.weights)
-    low, high = (sums + _in_blocks(of.bias)[1::2] for sums in sums_of(second))
+    first, second = _halves(np.concatenate([of.weights, -of.offset(len(of.weights))[:, None]], axis=1))
+    low, high = (_in_blocks(totals)[1::2] for totals in of.totals)
     recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
     joined = first + 256 * second
     return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and scaled_exactly(of))
@@ -50,7 +71,7 @@ def sums_of(weights: Int64s) -> tuple[Int64s, Int64s]:
     return np.minimum(one, other).sum(axis=1), np.maximum(one, other).sum(axis=1)
 
 
-def totals_of(weights: NDArray[np.int8], bias: Int32s) -> tuple[Int64s, Int64s]:
+def totals_of(weights: NDArray[np.signedinteger], bias: Int32s) -> tuple[Int64s, Int64s]:
     """The least and the greatest total of all int8 inputs, bias included, per channel of [channel][input]."""
     least, most = sums_of(weights.astype(np.int64))
     return least + bias, most + bias
@@ -58,12 +79,12 @@ def totals_of(weights: NDArray[np.int8], bias: Int32s) -> tuple[Int64s, Int64s]:
 
 def scaled_exactly(of: Linear) -> bool:
     """Whether the kernels scale the sums of all int8 inputs exactly."""
-    return rounds_exactly(*totals_of(of.weights, of.bias), of.multipliers, of.shifts)
+    return rounds_exactly(*of.totals, of.multipliers, of.shifts)
 
 
 def rounded_up(of: Linear, clamp: Clamp) -> Up | None:
     """The constants that round the outputs in one step; None where they would not be exact."""
-    found = up(*totals_of(of.weights, of.bias), of.bias, of.multipliers, of.shifts, clamp)
+    found = up(*of.totals, of.bias, of.multipliers, of.shifts, clamp)
     return found if found is not None and packable(of._replace(bias=found.bias)) else None
 
 
@@ -79,42 +100,52 @@ def _in_blocks(rows: NDArray[np.generic]) -> Int64s:
     return filled(rows, -(-len(rows) // OUTPUTS) * OUTPUTS)
 
 
-def _halves(weights: NDArray[np.int8]) -> tuple[Int64s, Int64s]:
+def _halves(weights: NDArray[np.signedinteger]) -> tuple[Int64s, Int64s]:
     """The outputs whose weights are the low bytes of halfwords, and those whose weights are the high bytes."""
     rows = _in_blocks(weights)
     return rows[0::2], rows[1::2]
 
 
-def _overlapped(weights: NDArray[np.int8], run: int) -> NDArray[np.int8]:
+def _overlapped(of: Linear, run: int) -> NDArray[np.int8]:
     """Weights with runs up to a multiple of four: the last group is the run's last four inputs, with weights 0 for
-    those that an earlier group already has.
+    those that an earlier group already has, less the offset with which the sum of the inputs counts them.
     """
-    whole, rest = run - run % INPUTS, run % INPUTS
+    weights, whole, rest = of.weights, run - run % INPUTS, run % INPUTS
     if not rest:
         return weights
     runs = weights.reshape(len(weights), -1, run)
     overlap = np.zeros((*runs.shape[:2], INPUTS - rest), np.int8)
+    overlap -= of.offsets.astype(np.int8)[:, None, None]
     return np.concatenate([runs[..., :whole], overlap, runs[..., whole:]], axis=2).reshape(len(weights), -1)
 
 
 def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None) -> Int32s:
     """The words that the kernel reads, for every four outputs: biases, weights, and three words to scale each.
 
+    Behind the biases are the offsets of the weights, if there are any, of the same form.
     The inputs are read in runs of this length. With `up` the kernel rounds that way. For a kernel that computes so many
     `lines` one after the other: the biases of all outputs, then line by line the weights, the scales with the last.
     """
-    first, second = _halves(_overlapped(of.weights, run))
+    first, second = _halves(_overlapped(of, run))
     halves = (first + 256 * second).astype(np.int16)  # [pair of outputs][input]
     blocks, fours = len(halves) // 2, halves.shape[1] // INPUTS
     by_four = halves.reshape(blocks, 2, fours, INPUTS)[..., _PAIRS]  # [block][pair][four][step][2]
     words = np.ascontiguousarray(by_four.transpose(0, 2, 3, 1, 4)).astype("<i2").view("<i4")
-    bias = _in_blocks((of if up is None else up).bias).reshape(-1, 2)
-    sums = np.stack([bias[:, 0], bias[:, 0] + 256 * bias[:, 1]], axis=1)  # A and W
+    sums = _joined((of if up is None else up).bias)
+    if of.offsets.any():
+        offsets = _joined(np.broadcast_to(of.offsets, len(of.weights)))
+        sums = np.concatenate([sums.reshape(blocks, -1), offsets.reshape(blocks, -1)], axis=1)
     scales = _scales(of) if up is None else _scales_up(up)
     if lines is None:
         return _by_blocks(blocks, sums, words, scales)
     *before, last = np.split(words, lines, axis=1)
     return np.concatenate([_by_blocks(blocks, *part) for part in ((sums,), *zip(before), (last, scales))])
+
+
+def _joined(of: NDArray[np.generic]) -> Int64s:
+    """A and W = A + 256 * B of each pair of outputs."""
+    pairs = _in_blocks(of).reshape(-1, 2)
+    return np.stack([pairs[:, 0], pairs[:, 0] + 256 * pairs[:, 1]], axis=1)
 
 
 def _by_blocks(blocks: int, *parts: NDArray[np.signedinteger]) -> Int32s:
@@ -150,7 +181,7 @@ def linear(node: Node[LinearOp], contract: Contract) -> Linear:
     """The layer of a convolution of one group, or of a dense layer."""
     weights, bias, multipliers, shifts = constants_of(contract, node)
     rows = weights.reshape(weights.shape[0], -1)
-    return Linear(rows, bias, multipliers, shifts, node.output.type.quantised.zero_point)
+    return Linear(rows, bias, multipliers, shifts, node.output.type.quantised.zero_point, offsets_of(node))
 
 
 @known

@@ -7,7 +7,7 @@ where outputs below the zero point are clamped anyway, round up in two (see Up).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -80,14 +80,24 @@ class Up(NamedTuple):
     addend: Int64s
 
 
-def up(low: Int64s, high: Int64s, bias: Int32s, multipliers: Int32s, shifts: Shifts, clamp: Clamp) -> Up | None:
+def up(
+    low: Int64s,
+    high: Int64s,
+    bias: Int32s,
+    multipliers: Int32s,
+    shifts: Shifts,
+    clamp: Clamp,
+    find: Find | None = None,
+) -> Up | None:
     """The constants for sums from `low` to `high`, bias included; None where there are none that are exact.
+
+    `find`: UP_24 for a kernel that has 24 times the sums, bias included.
 
     The two steps of a sum of at least 0 are one, if `multiplier` keeps all bits, and half a unit of the first step is a
     multiple of a unit of the second. Of negative sums they subtract 1 between them, which does not matter where all
     outputs below the zero point are clamped. Other channels get the offset by which all thresholds have most room.
     """
-    found = by_channel(_up, (low, high, bias, multipliers, shifts), clamp)
+    found = by_channel(find or _up, (low, high, bias, multipliers, shifts), clamp)
     if found is None:
         return None
     added, left, multiplier, addend = found
@@ -130,35 +140,43 @@ def _known(find: Find, clamp: Clamp) -> dict[tuple[int, ...], tuple[int, ...] | 
     return {}
 
 
-def _up(arrays: Constants, clamp: Clamp) -> tuple[Constants, NDArray[np.bool_]]:
-    """The members of Up, and for which channels they are exact; those of other channels may be out of range."""
+def _up(arrays: Constants, clamp: Clamp, scale: int = 1) -> tuple[Constants, NDArray[np.bool_]]:
+    """The members of Up, and for which channels they are exact; those of other channels may be out of range.
+
+    The kernel has `scale` times the sums: the multiplier has that much less.
+    """
+    spare = scale.bit_length() - 1  # bits that the larger sums leave to `left`
     low, high, bias, multipliers, shifts = arrays
     factors, right = (multipliers, shifts), right_shifts(multipliers, shifts)
-    left = np.clip(UP_POINT - right + 1, 1, MOST_UP)
-    by = right + left - (UP_POINT + 1)  # the multiplier is that of the two steps divided by 2^by
+    left = np.clip(UP_POINT - right + 1 - spare, int(scale == 1), MOST_UP)
+    by = right + left - (UP_POINT + 1) + spare  # the multiplier is that of the two steps divided by 2^(by - spare)
     good = ((shifts < 0) & (by >= 0) | (multipliers == 0)) & (by <= _MOST_BY) & (clamp.low < clamp.high)
     by = np.clip(by, 0, _MOST_BY)
-    multiplier = np.minimum(multipliers + (1 << by >> 1) >> by, (1 << 31) - 1)
+    multiplier = np.minimum(((multipliers << spare) + (scale << by >> 1)) // (scale << by), (1 << 31) - 1)
     first, last, values, reached, risen, found = staircase(low, high, factors, clamp)
     addend = (2 * clamp.zero + 1 << UP_POINT - 1) + (1 << np.maximum(UP_POINT - right, 0) >> 1)
     more = np.zeros_like(addend)
-    inexact = good & (right >= UP_POINT)
+    inexact = good & ((right >= UP_POINT) | (scale > 1))
     if inexact.any():
-        slope = multiplier * 2.0 ** (left - 32)
+        slope = scale * multiplier * 2.0 ** (left - 32)
         offsets = np.where(reached, (values << UP_POINT) - risen * slope[:, None], np.nan)  # from here on
         more[inexact], addend[inexact] = _offset(offsets[inexact], slope[inexact], addend[inexact])
 
     def upward(sums: Int64s) -> Int64s:
         constants = (c.reshape(-1, *[1] * (sums.ndim - 1)) for c in (more, left, multiplier, addend))
         bias, shift, factor, offset = constants
-        value: Int64s = (((sums + bias) << shift) * factor >> 32) + offset >> UP_POINT
+        value: Int64s = ((scale * (sums + bias) << shift) * factor >> 32) + offset >> UP_POINT
         return np.clip(value, clamp.low, clamp.high)
 
-    largest = np.maximum(np.abs(low), np.abs(high)) + np.abs(more) << left
+    largest = scale * (np.maximum(np.abs(low), np.abs(high)) + np.abs(more)) << left
     good &= found & (largest < 1 << 31) & ((largest * multiplier >> 32) + np.abs(addend) + 1 < 1 << 31)
     good &= (upward(low) == first) & (upward(high) == last)
     rises = (upward(risen) >= values) & (upward(risen - 1) < values)  # both are monotone: equal where they rise
     return (bias + more, left, multiplier, addend), good & (rises | ~reached).all(axis=1)
+
+
+UP_24: Find = partial(_up, scale=24)
+"""For `up`."""
 
 
 def _offset(least: NDArray[np.float64], slope: NDArray[np.float64], usual: Int64s) -> tuple[Int64s, Int64s]:

@@ -47,7 +47,7 @@ class Scales(NamedTuple):
 
 
 def words_of(
-    weights: NDArray[np.int8], bias: Int32s, multipliers: Int32s, shifts: Shifts, clamp: Clamp
+    weights: NDArray[np.signedinteger], bias: Int32s, multipliers: Int32s, shifts: Shifts, clamp: Clamp
 ) -> Int32s | None:
     """[channel][8]: the words for a layer with these [channel][element] weights; None where a channel has none."""
     found = scales_of(*totals_of(weights, bias), bias, multipliers, shifts, clamp)

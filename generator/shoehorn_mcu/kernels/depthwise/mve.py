@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.operands import kind_of_weights
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, adjacent, even, layer_of, packable_by_pairs, tables_of
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import DepthwiseConv2d
 
@@ -30,7 +32,7 @@ def pack(of: Depthwise) -> Int32s:
     """The words that the kernel for any window reads, 16 channels after the others, and x_zero for each channel."""
     full = _filled(of)
     scales = _in_order(np.stack([full.multipliers, -right_shifts(full.multipliers, full.shifts)]))
-    return _packed(of, _in_order(full.bias[None]), _taps(even(full.weights)), scales)
+    return _packed(of, _in_order(full.bias[None]), _taps(even(full.doubled)), scales)
 
 
 def pack_3x3(of: Depthwise) -> Int32s:
@@ -56,7 +58,8 @@ def _filled(of: Depthwise) -> Depthwise:
         return np.pad(rows, (*((0, 0),) * (rows.ndim - 1), (0, -channels % VECTOR)))
 
     weights, bias, multipliers, shifts = (filled(rows) for rows in of[:4])
-    return of._replace(weights=weights, bias=bias, multipliers=multipliers, shifts=shifts)
+    offsets = filled(np.broadcast_to(of.offsets, channels))
+    return of._replace(weights=weights, bias=bias, multipliers=multipliers, shifts=shifts, offsets=offsets)
 
 
 def _by_block(rows: NDArray[Any]) -> NDArray[Any]:
@@ -89,7 +92,8 @@ def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of pixels, vectors of channels, whole ones or not, and pairs of taps; and of the tables of taps."""
     op = node.op
     _, height, width, channels = node.weights.type.shape
-    pixels, pairs = float(node.output.type.nhwc[2]), -(-height * width // 2)
+    taps = height * width * (2 if kind_of_weights(node) else 1)
+    pixels, pairs = float(node.output.type.nhwc[2]), -(-taps // 2)
     rows, inner = adjacent(node)
     joined = rows if inner > 1 and op.stride[1] == 1 and VECTOR % channels == 0 else 0.0
     pixels -= joined * inner
@@ -132,7 +136,10 @@ def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     return total
 
 
+_ANY = Variant(DEPTHWISE, _work, suffix="mve", shared="taps", isa=Isa.MVE, accepts=_accepts, pack=_pack)
+
 VARIANTS = (
-    Variant(DEPTHWISE, _work, suffix="mve", shared="taps", isa=Isa.MVE, accepts=_accepts, pack=_pack),
+    _ANY,
+    with_offsets(_ANY),
     Variant(DEPTHWISE, _work_3x3, suffix="mve_3x3", isa=Isa.MVE, accepts=_accepts_3x3, pack=_pack_3x3),
 )

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.operands import kind_of_weights
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, blocks_of, layer_of, packable_by_pairs, tables_of
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import DepthwiseConv2d
 
@@ -27,7 +29,10 @@ def _size(channels: int) -> int:
 
 
 def pack(of: Depthwise) -> Int32s:
-    """The words that the kernel reads, block after block, and x_zero for each channel."""
+    """The words that the kernel reads, block after block, and x_zero for each channel.
+
+    Behind the weights are their offsets, if there are any.
+    """
     channels = of.weights.shape[1]
     at = blocks_of(channels, _size(channels))
 
@@ -38,7 +43,10 @@ def pack(of: Depthwise) -> Int32s:
 
     shifts = -right_shifts(of.multipliers, of.shifts)
     bias, multipliers, rights = (by_block(row[None].astype(np.int32)) for row in (of.bias, of.multipliers, shifts))
-    words = np.concatenate([bias, by_block(of.weights).view("<i4"), multipliers, rights], axis=1)
+    taps = of.weights
+    if of.offsets.any():
+        taps = np.concatenate([taps, of.offsets.astype(np.int8)[None]])
+    words = np.concatenate([bias, by_block(taps).view("<i4"), multipliers, rights], axis=1)
     padding = np.full(-(-channels // 4) * 4, of.x_zero, np.int8).view("<i4")
     return np.concatenate([words.ravel(), padding]).astype(np.int32)
 
@@ -62,8 +70,11 @@ def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     name = ("nine" if taps == NINE else "any") + ("s" if _size(channels) == VECTOR else "_halves")
     counts = {f"{name}_set": made["tables"] * blocks, name: float(pixels * blocks)}
     if taps != NINE:
-        counts |= {f"{name}_pairs": pixels * blocks * (taps // 2), f"{name}_odd": pixels * blocks * (taps % 2)}
+        pairs, odd = divmod(2 * taps if kind_of_weights(node) else taps, 2)
+        counts |= {f"{name}_pairs": pixels * blocks * pairs, f"{name}_odd": pixels * blocks * odd}
     return made + Work(**counts)
 
 
-VARIANTS = (Variant(DEPTHWISE, _work, suffix="neon", shared="taps", isa=Isa.NEON, accepts=_accepts, pack=_pack),)
+_NEON = Variant(DEPTHWISE, _work, suffix="neon", shared="taps", isa=Isa.NEON, accepts=_accepts, pack=_pack)
+
+VARIANTS = (_NEON, with_offsets(_NEON))

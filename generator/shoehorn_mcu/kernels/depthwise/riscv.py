@@ -12,6 +12,7 @@ from shoehorn_mcu.kernels.base.rounding import Int32s
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, blocks_of, layer_of, scaled_exactly, tables_of
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.kernels.linear.riscv import scales
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import DepthwiseConv2d
@@ -21,7 +22,10 @@ MOST_TAPS = 49
 
 
 def pack(of: Depthwise) -> Int32s:
-    """The words that the kernel reads, block after block, and x_zero for each channel."""
+    """The words that the kernel reads, block after block, and x_zero for each channel.
+
+    Weights with offsets are halfwords, others are bytes.
+    """
     channels = of.weights.shape[1]
     at = blocks_of(channels, EIGHT)
 
@@ -30,7 +34,8 @@ def pack(of: Depthwise) -> Int32s:
         return np.ascontiguousarray(rows[:, at].transpose(1, 0, 2)).reshape(len(at), -1)
 
     scaled = scales(of.multipliers, of.shifts, of.y_zero)[at].reshape(len(at), -1)
-    words = np.concatenate([of.bias[at], by_block(of.weights).view("<i4"), scaled], axis=1)
+    weights = of.whole.astype(np.int16 if of.offsets.any() else np.int8)
+    words = np.concatenate([of.bias[at], by_block(weights).view("<i4"), scaled], axis=1)
     padding = np.full(-(-channels // 4) * 4, of.x_zero, np.int8).view("<i4")
     return np.concatenate([words.ravel(), padding]).astype(np.int32)
 
@@ -57,8 +62,8 @@ def _behind(node: Node[DepthwiseConv2d], tile: Tile) -> int | None:
     return behind_channels(node, EIGHT)
 
 
-VARIANTS = (
-    Variant(
-        DEPTHWISE, _work, suffix="riscv", shared="taps", isa=Isa.RISCV, accepts=_accepts, pack=_pack, behind=_behind
-    ),
+_RISCV = Variant(
+    DEPTHWISE, _work, suffix="riscv", shared="taps", isa=Isa.RISCV, accepts=_accepts, pack=_pack, behind=_behind
 )
+
+VARIANTS = (_RISCV, with_offsets(_RISCV))

@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
-from shoehorn_mcu.kernels.base.operands import HELD, behind_channels, behind_held, behind_whole_rows, holds
-from shoehorn_mcu.kernels.base.packed import clamps, constants_of, totals_of
+from shoehorn_mcu.kernels.base.operands import (
+    HELD,
+    OFFSETS,
+    behind_channels,
+    behind_held,
+    behind_whole_rows,
+    holds,
+    offsets_of,
+)
+from shoehorn_mcu.kernels.base.packed import NONE, X_HIGH, clamps, constants_of, totals_of
 from shoehorn_mcu.kernels.base.rounding import (
     UP_POINT,
     Clamp,
@@ -41,12 +49,31 @@ PAIRS = 29  # of columns that a strip holds: 48 bytes of the stack each
 class Depthwise(NamedTuple):
     """A depthwise layer: `sum(taps * weights) + bias`, scaled by `multipliers * 2^(shifts - 31)`, plus `y_zero`."""
 
-    weights: NDArray[np.int8]  # [tap][channel]
+    weights: NDArray[np.int8]  # [tap][channel], as they are stored
     bias: Int32s  # per channel, the input's zero point folded in
     multipliers: Int32s
     shifts: NDArray[np.int8]  # to the left
     x_zero: int
     y_zero: int
+    offsets: Int32s = NONE  # per channel: what all of its weights lack; one number where all are equal
+
+    @property
+    def whole(self) -> Int64s:
+        """The weights with their offsets."""
+        return self.weights.astype(np.int64) + self.offsets
+
+    @property
+    def totals(self) -> tuple[Int64s, Int64s]:
+        """The least and the greatest total of all int8 inputs, bias included, per channel."""
+        return totals_of(self.whole.T, self.bias)
+
+    @property
+    def doubled(self) -> NDArray[np.int8]:
+        """Each tap, and behind it the offset as a second weight of its input, where there are offsets."""
+        if not self.offsets.any():
+            return self.weights
+        offsets = np.broadcast_to(self.offsets, self.weights.shape)
+        return np.stack([self.weights, offsets], axis=1).reshape(-1, self.weights.shape[1]).astype(np.int8)
 
 
 def packable(of: Depthwise) -> bool:
@@ -57,14 +84,14 @@ def packable(of: Depthwise) -> bool:
 
 def scaled_exactly(of: Depthwise) -> bool:
     """Whether the kernels scale every sum exactly."""
-    return rounds_exactly(*totals_of(of.weights.T, of.bias), of.multipliers, of.shifts)
+    return rounds_exactly(*of.totals, of.multipliers, of.shifts)
 
 
 def packable_by_pairs(of: Depthwise) -> bool:
     """Whether kernels that add two taps in 16 bits compute exactly this layer, for all int8 inputs."""
-    if not 1 <= len(of.weights) <= MOST_TAPS:
+    if not 1 <= len(of.weights) <= MOST_TAPS or (of.offsets > X_HIGH).any():
         return False
-    pairs = np.abs(even(of.weights).astype(np.int64)).reshape(-1, 2, of.weights.shape[1]).sum(axis=1)
+    pairs = np.abs(even(of.doubled).astype(np.int64)).reshape(-1, 2, of.weights.shape[1]).sum(axis=1)
     return bool((128 * pairs < 1 << 15).all() and scaled_exactly(of))
 
 
@@ -89,7 +116,7 @@ def pack(of: Depthwise, up: Up | None = None) -> Int32s:
     taps, channels = of.weights.shape
     left = np.ones(channels, np.int64) if up is None else up.left
     shifted = np.zeros((_rounded(taps), channels), np.int16)
-    shifted[:taps] = of.weights.astype(np.int64) << left
+    shifted[:taps] = of.whole << left
     at = blocks_of(channels, CHANNELS)
     by_tap = shifted[:, at].transpose(1, 0, 2)  # [block][tap][4]
     count = len(at)
@@ -108,7 +135,7 @@ def pack(of: Depthwise, up: Up | None = None) -> Int32s:
 def pack_strip(of: Depthwise, up: Up) -> Int32s:
     """The words that the kernel for 3x3 windows reads, eight per channel, and x_zero for each channel."""
     at = blocks_of(of.weights.shape[1], CHANNELS)
-    shifted = (of.weights.astype(np.int64) << up.left).astype(np.int16)
+    shifted = (of.whole << up.left).astype(np.int16)
     by_line = shifted.T.reshape(-1, 3, 3)  # [channel][line][column]
     columns = by_line[:, :2].transpose(0, 2, 1)  # lines 0 and 1 of each column
     last = by_line[:, 2, [[0, 1], [1, 2]]]
@@ -139,6 +166,7 @@ def layer_of(node: Node[DepthwiseConv2d]) -> Depthwise:
         shifts,
         node.x.type.quantised.zero_point,
         node.output.type.quantised.zero_point,
+        offsets_of(node),
     )
 
 
@@ -149,8 +177,14 @@ def _accepts(node: Node[DepthwiseConv2d]) -> bool:
 
 
 def rounded_up(of: Depthwise, clamp: Clamp) -> Up | None:
-    """The constants that round the outputs in one step; None where they would not be exact."""
-    return up(*totals_of(of.weights.T, of.bias), of.bias, of.multipliers, of.shifts, clamp)
+    """The constants that round the outputs in one step; None where they would not be exact, or where the weights, with
+    the shift of the sum, are no halfwords.
+    """
+    found = up(*of.totals, of.bias, of.multipliers, of.shifts, clamp)
+    if found is None:
+        return None
+    shifted = of.whole << found.left
+    return found if shifted.min() >= -(1 << 15) and shifted.max() < 1 << 15 else None
 
 
 @known
@@ -263,7 +297,7 @@ def _variant(suffix: str, accepts: Callable[[Node[DepthwiseConv2d]], bool], **si
     )
 
 
-VARIANTS = (
+_VARIANTS = (
     _variant("simd32", _accepts),
     _variant("simd32_up", _accepts_up, up=UP_POINT),
     replace(
@@ -285,3 +319,6 @@ VARIANTS = (
         behind=lambda node, tile: behind_whole_rows(node, _most(node, tile), CHANNELS),
     ),
 )
+
+VARIANTS = tuple(replace(variant, kinds=("", OFFSETS)) for variant in _VARIANTS)
+"""They have weights of 16 bits in any case, so an offset is part of them."""

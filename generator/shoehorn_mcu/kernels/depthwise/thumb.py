@@ -12,6 +12,7 @@ from shoehorn_mcu.kernels.base.rounding import Int32s, clamp_of
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.depthwise.simd32 import adjacent, layer_of
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE, lines_of
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import DepthwiseConv2d
 
@@ -23,7 +24,7 @@ MOST_TAPS, MOST_COLUMNS = 54, 8  # of a window; of one with a dilation
 def _scales(node: Node[DepthwiseConv2d]) -> Int32s | None:
     """[channel][8]: the words of `sh_steps32.h`; None where some channel has none."""
     of = layer_of(node)
-    return steps32.words_of(of.weights.T, of.bias, of.multipliers, of.shifts, clamp_of(node))
+    return steps32.words_of(of.whole.T, of.bias, of.multipliers, of.shifts, clamp_of(node))
 
 
 def _accepts(node: Node[DepthwiseConv2d]) -> bool:
@@ -44,9 +45,11 @@ def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
     assert scales is not None  # the node was accepted
     _, height, width, channels = node.weights.type.shape
     taps = height * width
-    weights = np.zeros((channels, -(-_filled(taps) // 4) * 4), np.int8)
+    offsets = np.broadcast_to(of.offsets, channels).astype(np.int32)[:, None]
+    weights = np.zeros((channels, -(-_filled(taps) // 4) * 4), np.int8) - offsets.astype(np.int8)
     weights[:, :taps] = of.weights.reshape(height, width, channels).transpose(2, 1, 0).reshape(channels, taps)
-    return all_in_weights(np.concatenate([scales, weights.view("<i4")], axis=1).astype(np.int32).ravel())
+    own = offsets[:, : int(of.offsets.any())]  # the kernel adds it to each byte
+    return all_in_weights(np.concatenate([scales, own, weights.view("<i4")], axis=1).astype(np.int32).ravel())
 
 
 def _segment(node: Node[DepthwiseConv2d]) -> int:
@@ -87,4 +90,6 @@ def _behind(node: Node[DepthwiseConv2d], tile: Tile) -> int | None:
     return behind_whole_rows(node, _segment(node), 1)
 
 
-VARIANTS = (Variant(DEPTHWISE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack, behind=_behind),)
+_THUMB = Variant(DEPTHWISE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack, behind=_behind)
+
+VARIANTS = (_THUMB, with_offsets(_THUMB))

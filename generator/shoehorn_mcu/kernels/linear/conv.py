@@ -93,7 +93,7 @@ def scaled(node: Node[LinearOp], bias: Value) -> dict[str, Value]:
 
 def constants(node: Node[LinearOp]) -> dict[str, Value]:
     """The constants of a linear op, with the input's zero point folded into the bias."""
-    weights, bias = operands.data(node.weights), operands.data(node.bias)
+    weights, bias = operands.whole_weights(node), operands.data(node.bias)
     return scaled(node, folded_bias(weights, bias, node.x.type.quantised.zero_point, node.op.channel_axis))
 
 
@@ -347,8 +347,24 @@ def _nibbles(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
     return {**constants(node), "weights": (even[..., 0::2] & 15) | (even[..., 1::2] << 4)}
 
 
-CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, constants, _linear_s8, takes_scratch=True, spaced=y_step)
-DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, constants, _linear_s8)
+CONV2D = Contract(
+    "conv2d_s8",
+    (Conv2d,),
+    _conv2d,
+    constants,
+    _linear_s8,
+    takes_scratch=True,
+    spaced=y_step,
+    kind=operands.kind_of_weights,
+)
+DEPTHWISE = Contract(
+    "depthwise_conv2d_s8",
+    (DepthwiseConv2d,),
+    _depthwise_conv2d,
+    constants,
+    _linear_s8,
+    kind=operands.kind_of_weights,
+)
 TRANSPOSE = Contract(
     "transpose_conv2d_s8",
     (TransposeConv2d,),
@@ -357,7 +373,7 @@ TRANSPOSE = Contract(
     _linear_s8,
     spaced=y_step,
 )
-DENSE = Contract("dense_s8", (Dense,), _dense, constants, _linear_s8)
+DENSE = Contract("dense_s8", (Dense,), _dense, constants, _linear_s8, kind=operands.kind_of_weights)
 
 
 def _behind_one(node: Node[Window], tile: Tile) -> int | None:

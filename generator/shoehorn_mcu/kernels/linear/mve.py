@@ -16,6 +16,7 @@ from shoehorn_mcu.kernels.base.packed import Linear, filled, linear, scaled_exac
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import CONV2D, DENSE, lines_of
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.kernels.linear.packed_conv import (
     groups,
     has_one_group,
@@ -36,6 +37,7 @@ TAPS = 49  # most taps of a window that is not copied
 def pack(of: Linear, run: int = 0) -> Int32s:
     """The words that the kernel reads, for every four outputs: biases, weights by vectors, multipliers and shifts.
 
+    Behind the biases are the offsets of the weights, if there are any.
     The inputs are one run, or runs of this length, whose weights are filled up with zeros to whole vectors.
     """
     blocks = -(-len(of.weights) // OUTPUTS)
@@ -48,6 +50,8 @@ def pack(of: Linear, run: int = 0) -> Int32s:
     words = np.concatenate([vectors.reshape(blocks, -1), weights[..., whole:].reshape(blocks, -1)], axis=1)
     scales = (of.bias, of.multipliers, -right_shifts(of.multipliers, of.shifts))
     bias, *others = (filled(each, blocks * OUTPUTS).reshape(blocks, OUTPUTS) for each in scales)
+    if of.offsets.any():
+        bias = np.concatenate([bias, of.offset(blocks * OUTPUTS).reshape(blocks, OUTPUTS)], axis=1)
     return np.concatenate([bias, np.ascontiguousarray(words).view("<i4"), *others], axis=1).astype(np.int32).ravel()
 
 
@@ -158,7 +162,7 @@ def _tile(**sizes: int) -> tuple[Tile, ...]:
     return (Tile(outputs=OUTPUTS, pixels=PIXELS, **sizes),)
 
 
-VARIANTS = (
+_VARIANTS = (
     Variant(
         CONV2D,
         _work,
@@ -181,3 +185,5 @@ VARIANTS = (
     ),
     Variant(DENSE, _dense_work, suffix="mve", isa=Isa.MVE, accepts=_accepts_dense, pack=_pack_dense),
 )
+
+VARIANTS = (*_VARIANTS, *(with_offsets(variant) for variant in _VARIANTS))

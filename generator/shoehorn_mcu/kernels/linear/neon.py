@@ -1,6 +1,6 @@
 """Convolutions of one group and dense layers for NEON (`sh_neon_sums.h`): packed weights, and what they compute.
 
-Two products of bytes fit 16 bits as weights are -127 to 127, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
+Two products of bytes fit 16 bits, as no two weights are -128, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear import packed_conv
 from shoehorn_mcu.kernels.linear.conv import CONV2D, DENSE
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, Dense
 
@@ -29,8 +30,11 @@ _PASSES = ("single", "pair", "triple", "quad")  # passes over so many pixels
 
 
 def packable(of: Linear) -> bool:
-    """Whether the kernels compute exactly this layer, for all int8 inputs: two products fit 16 bits, sums 32."""
-    return bool((of.weights > -128).all()) and scaled_exactly(of)
+    """Whether the kernels compute exactly this layer, for all int8 inputs: two products fit 16 bits, sums 32.
+
+    Of two products one may have the weight -128, so a channel may have it once.
+    """
+    return bool(((of.weights == -128).sum(axis=1) <= 1).all()) and scaled_exactly(of)
 
 
 def steps_of(run: int) -> list[tuple[int, int, int]]:
@@ -50,18 +54,21 @@ def steps_of(run: int) -> list[tuple[int, int, int]]:
 def pack(of: Linear, run: int) -> Int32s:
     """The words that the kernel reads, for every four outputs: biases, weights by steps, multipliers and shifts.
 
-    The inputs are read in runs of this length.
+    Behind the biases are the offsets of the weights, if there are any. The inputs are read in runs of this length.
     """
     blocks = -(-len(of.weights) // OUTPUTS)
+    offsets = of.offset(blocks * OUTPUTS)
     runs = filled(of.weights, blocks * OUTPUTS).astype(np.int8).reshape(blocks, OUTPUTS, -1, run)
     made = []
     for first, size, fresh in steps_of(run):
         step = runs[..., first : first + size].copy()
-        step[..., : size - fresh] = 0
+        step[..., : size - fresh] = -offsets.reshape(blocks, OUTPUTS, 1, 1)  # as the sum of the inputs counts them
         made.append(step.transpose(0, 2, 1, 3).reshape(blocks, -1, OUTPUTS * size))
     weights = np.concatenate(made, axis=2).reshape(blocks, -1)
     scales = (of.bias, of.multipliers, -right_shifts(of.multipliers, of.shifts))
     bias, *others = (filled(each, blocks * OUTPUTS).reshape(blocks, OUTPUTS) for each in scales)
+    if of.offsets.any():
+        bias = np.concatenate([bias, offsets.reshape(blocks, OUTPUTS)], axis=1)
     return np.concatenate([bias, weights.view("<i4"), *others], axis=1).astype(np.int32).ravel()
 
 
@@ -171,7 +178,7 @@ def _tile(**sizes: int) -> tuple[Tile, ...]:
     return (Tile(outputs=OUTPUTS, pixels=PIXELS, **sizes),)
 
 
-VARIANTS = (
+_VARIANTS = (
     Variant(
         CONV2D,
         _work,
@@ -194,3 +201,5 @@ VARIANTS = (
     ),
     Variant(DENSE, _dense_work, suffix="neon", isa=Isa.NEON, accepts=_accepts_dense, pack=_pack_dense),
 )
+
+VARIANTS = (*_VARIANTS, *(with_offsets(variant) for variant in _VARIANTS))

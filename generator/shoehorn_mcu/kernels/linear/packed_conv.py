@@ -18,6 +18,7 @@ from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamps, is_packabl
 from shoehorn_mcu.kernels.base.rounding import UP_POINT, Int32s, Up, clamp_of
 from shoehorn_mcu.kernels.base.work import Work, whole_windows
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d
 from shoehorn_mcu.ops.conv import Padding
@@ -356,13 +357,24 @@ def _lines(suffix: str, up: bool = False) -> Variant[Conv2d]:
     )
 
 
-VARIANTS = (
+_VARIANTS = (
     _variant("simd32_1x1", _accepts_pointwise),
     _variant("simd32", _accepts_windows, taps=TAPS),
     _wide("simd32_wide_1x1", _accepts_pointwise),
     _wide("simd32_wide_up_1x1", _accepts_pointwise, up=True),
     _wide("simd32_wide", _accepts_windows, taps=TAPS),
     _wide("simd32_wide_up", _accepts_windows, taps=TAPS, up=True),
+)
+
+
+def _of_offsets(variant: Variant[Conv2d]) -> Variant[Conv2d]:
+    """The twin for weights with offsets, which computes at most two pixels together."""
+    return with_offsets(variant, *(tile for tile in variant.tiles if tile.sizes["pixels"] == THREE))
+
+
+VARIANTS = (
+    *_VARIANTS,
+    *map(_of_offsets, _VARIANTS),
     _lines("simd32_lines"),
     _lines("simd32_lines_up", up=True),
 )

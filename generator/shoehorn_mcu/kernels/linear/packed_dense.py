@@ -7,6 +7,7 @@ from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weig
 from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamps, is_packable, linear, pack, turns_of
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import DENSE
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Dense
 
@@ -34,4 +35,6 @@ def _work(node: Node[Dense], tile: Tile) -> Work:
     )
 
 
-VARIANTS = (Variant(DENSE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack),)
+_SIMD32 = Variant(DENSE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack)
+
+VARIANTS = (_SIMD32, with_offsets(_SIMD32))

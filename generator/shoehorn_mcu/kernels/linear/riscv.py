@@ -16,6 +16,7 @@ from shoehorn_mcu.kernels.base.rounding import Int32s, Int64s, addends, right_sh
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear import packed_conv
 from shoehorn_mcu.kernels.linear.conv import CONV2D, DENSE
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, Dense
 
@@ -32,11 +33,15 @@ def scales(multipliers: Int32s, shifts: NDArray[np.int8], y_zero: int) -> Int64s
 
 
 def pack(of: Linear) -> Int32s:
-    """The words that the kernels read, for every four outputs: biases, weights by inputs, and scales."""
+    """The words that the kernels read, for every four outputs: biases, the offsets of the weights if there are any, the
+    weights by inputs, and scales.
+    """
     rows = -(-len(of.weights) // OUTPUTS) * OUTPUTS
     weights = filled(of.weights, rows).astype(np.int8).reshape(rows // OUTPUTS, OUTPUTS, -1)
     by_input = np.ascontiguousarray(weights.transpose(0, 2, 1)).reshape(len(weights), -1).view("<i4")
     bias = filled(of.bias, rows).reshape(-1, OUTPUTS)
+    if of.offsets.any():
+        bias = np.concatenate([bias, of.offset(rows).reshape(-1, OUTPUTS)], axis=1)
     scaled = filled(scales(of.multipliers, of.shifts, of.y_zero), rows).reshape(len(weights), -1)
     return np.concatenate([bias, by_input, scaled], axis=1).astype(np.int32).ravel()
 
@@ -135,7 +140,7 @@ def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
     return behind_pixels(node, PIXELS)
 
 
-VARIANTS = (
+_VARIANTS = (
     Variant(
         CONV2D,
         _work,
@@ -160,3 +165,5 @@ VARIANTS = (
     ),
     Variant(DENSE, _dense_work, suffix="riscv", isa=Isa.RISCV, accepts=_accepts_dense, tiles=_tile(), pack=_pack_dense),
 )
+
+VARIANTS = (*_VARIANTS, *(with_offsets(variant) for variant in _VARIANTS))

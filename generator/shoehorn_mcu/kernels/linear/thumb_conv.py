@@ -9,10 +9,11 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import steps32
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.operands import behind_pixels
-from shoehorn_mcu.kernels.base.packed import linear
+from shoehorn_mcu.kernels.base.packed import Linear, linear
 from shoehorn_mcu.kernels.base.rounding import Int32s, clamp_of
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.kernels.linear.packed_conv import has_one_group
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, LinearOp
@@ -26,7 +27,15 @@ ABOVE = 128  # added to each weight, which makes it a byte without a sign
 def scales(node: Node[LinearOp], contract: Contract) -> Int32s | None:
     """[output][8]: the words of `sh_steps32.h` for a linear op; None where some output has none."""
     of = linear(node, contract)
-    return steps32.words_of(of.weights, of.bias, of.multipliers, of.shifts, clamp_of(node))
+    return steps32.words_of(of.whole, of.bias, of.multipliers, of.shifts, clamp_of(node))
+
+
+def less_of(of: Linear) -> Int32s:
+    """[output][1]: where the weights have offsets, what a sum of inputs is multiplied with to make up for ABOVE, too;
+    [output][0] where they have none, as it is the same for all outputs.
+    """
+    outputs, has = len(of.weights), int(of.offsets.any())
+    return (of.offset(outputs) - ABOVE).astype(np.int32)[:, None][:, :has]
 
 
 def _elements(node: Node[Conv2d]) -> int:
@@ -70,7 +79,8 @@ def _words(weights: NDArray[np.int8]) -> Int32s:
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     weights, rounding, most = linear(node, CONV2D).weights, scales(node, CONV2D), tile.sizes["taps"]
     assert rounding is not None  # the node was accepted
-    *chunks, last = map(_words, np.split(weights, range(most, weights.shape[1], most), axis=1))
+    parts = np.split(weights, range(most, weights.shape[1], most), axis=1)
+    *chunks, last = (np.concatenate([less_of(linear(node, CONV2D)), _words(part)], axis=1) for part in parts)
     words = [*(chunk.ravel() for chunk in chunks), np.concatenate([last, rounding], axis=1).ravel()]
     return all_in_weights(np.concatenate(words).astype(np.int32))
 
@@ -112,7 +122,7 @@ def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
     return behind_pixels(node)
 
 
-VARIANTS = (
+_VARIANTS = (
     Variant(
         CONV2D,
         _work,
@@ -137,3 +147,5 @@ VARIANTS = (
         scratch_bytes=_scratch_bytes,
     ),
 )
+
+VARIANTS = (*_VARIANTS, *(with_offsets(variant) for variant in _VARIANTS))

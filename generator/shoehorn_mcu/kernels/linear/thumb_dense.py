@@ -6,10 +6,11 @@ import numpy as np
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
-from shoehorn_mcu.kernels.base.packed import linear
+from shoehorn_mcu.kernels.base.packed import filled, linear
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import DENSE
-from shoehorn_mcu.kernels.linear.thumb_conv import ABOVE, scales
+from shoehorn_mcu.kernels.linear.offsets import with_offsets
+from shoehorn_mcu.kernels.linear.thumb_conv import ABOVE, less_of, scales
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Dense
 
@@ -26,9 +27,11 @@ def _pack(node: Node[Dense], tile: Tile) -> dict[str, Value]:
     assert rounding is not None  # the node was accepted
     outputs, inputs = weights.shape
     blocks = -(-outputs // OUTPUTS)
+    less = filled(less_of(linear(node, DENSE)), blocks * OUTPUTS).reshape(blocks, -1)
     above = np.full((blocks * OUTPUTS, inputs), ABOVE, np.uint8)
     above[:outputs] = weights.astype(np.int16) + ABOVE
     products = above.reshape(blocks, OUTPUTS, inputs).transpose(0, 2, 1).reshape(blocks, -1).copy().view("<i4")
+    products = np.concatenate([less, products], axis=1)
     ends = range(OUTPUTS, outputs, OUTPUTS)
     words = [part for block in zip(products, np.split(rounding, ends), strict=True) for part in block]
     return all_in_weights(np.concatenate([part.ravel() for part in words]).astype(np.int32))
@@ -49,4 +52,6 @@ def _work(node: Node[Dense], tile: Tile) -> Work:
     )
 
 
-VARIANTS = (Variant(DENSE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack),)
+_THUMB = Variant(DENSE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack)
+
+VARIANTS = (_THUMB, with_offsets(_THUMB))
