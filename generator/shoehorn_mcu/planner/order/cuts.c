@@ -62,14 +62,26 @@ void sh_cuts_arc(sh_cuts *c, int32_t from, int32_t to, int32_t capacity)
     }
 }
 
-// Levels of the nodes that the sources reach; whether a sink is among them.
-static int levels(sh_cuts *c, const int32_t *left, const uint8_t *side, int64_t *work)
+// A search for paths with something left: of arc e of a node, `left[e ^ back]` is, on the way from
+// the nodes of one side to those of the other.
+typedef struct {
+    sh_cuts *c;
+    int32_t *left;
+    const uint8_t *side;
+    uint8_t begin, end;
+    int back;
+    int64_t *work;
+} way;
+
+// Levels of the nodes that are reached; whether an end is among them.
+static int levels(const way *w)
 {
+    sh_cuts *c = w->c;
     int32_t count = 0;
     int hit = 0;
     for (int32_t i = 0; i < c->nodes; i++) {
-        c->level[i] = -1;
-        if (side[i] == SH_SOURCE) {
+        c->level[i] = w->side[i] == SH_CLOSED ? 0 : -1;
+        if (w->side[i] == w->begin) {
             c->level[i] = 0;
             c->queue[count++] = i;
         }
@@ -78,10 +90,10 @@ static int levels(sh_cuts *c, const int32_t *left, const uint8_t *side, int64_t 
         int32_t node = c->queue[i];
         for (int32_t e = c->head[node]; e >= 0; e = c->next[e]) {
             int32_t to = c->to[e];
-            (*work)++;
-            if (left[e] > 0 && c->level[to] < 0) {
+            (*w->work)++;
+            if (w->left[e ^ w->back] > 0 && c->level[to] < 0) {
                 c->level[to] = c->level[node] + 1;
-                if (side[to] == SH_SINK) {
+                if (w->side[to] == w->end) {
                     hit = 1;
                 } else {
                     c->queue[count++] = to;
@@ -89,44 +101,46 @@ static int levels(sh_cuts *c, const int32_t *left, const uint8_t *side, int64_t 
             }
         }
     }
-    *work += c->nodes / 4;
+    *w->work += c->nodes / 4;
     return hit;
 }
 
 // Sends what the path of so many arcs takes; the place of its first full arc becomes its length.
-static int32_t send(const sh_cuts *c, int32_t *left, int32_t *length)
+static int32_t send(const way *w, int32_t *length)
 {
+    const int32_t *path = w->c->path;
     int32_t least = SH_CUTS_INFINITE, first = 0;
     for (int32_t i = 0; i < *length; i++) {
-        least = left[c->path[i]] < least ? left[c->path[i]] : least;
+        int32_t there = w->left[path[i] ^ w->back];
+        least = there < least ? there : least;
     }
     for (int32_t i = *length - 1; i >= 0; i--) {
-        int32_t e = c->path[i], back = left[e ^ 1];
-        left[e] -= least;
-        left[e ^ 1] = back > SH_CUTS_INFINITE - least ? SH_CUTS_INFINITE : back + least;
-        first = left[e] == 0 ? i : first;
+        int32_t e = path[i] ^ w->back, other = w->left[e ^ 1];
+        w->left[e] -= least;
+        w->left[e ^ 1] = other > SH_CUTS_INFINITE - least ? SH_CUTS_INFINITE : other + least;
+        first = w->left[e] == 0 ? i : first;
     }
     *length = first;
     return least;
 }
 
-// Augments from one source along falling levels.
-static int64_t from(sh_cuts *c, int32_t *left, const uint8_t *side, int32_t source, int64_t most,
-                    int64_t *work)
+// Augments from one node along rising levels.
+static int64_t from(const way *w, int32_t begin, int64_t most)
 {
+    sh_cuts *c = w->c;
     int64_t total = 0;
-    int32_t node = source, length = 0;
+    int32_t node = begin, length = 0;
     while (total <= most) {
-        if (side[node] == SH_SINK) {
-            *work += length;
-            total += send(c, left, &length);
+        if (w->side[node] == w->end) {
+            *w->work += length;
+            total += send(w, &length);
             node = c->to[c->path[length] ^ 1];
             continue;
         }
         int32_t e = c->at[node];
-        while (e >= 0 && (left[e] <= 0 || c->level[c->to[e]] != c->level[node] + 1)) {
+        while (e >= 0 && (w->left[e ^ w->back] <= 0 || c->level[c->to[e]] != c->level[node] + 1)) {
             e = c->next[e];
-            (*work)++;
+            (*w->work)++;
         }
         c->at[node] = e;
         if (e >= 0) {
@@ -142,14 +156,17 @@ static int64_t from(sh_cuts *c, int32_t *left, const uint8_t *side, int32_t sour
     return total;
 }
 
-int64_t sh_cuts_flow(sh_cuts *c, int32_t *left, const uint8_t *side, int64_t limit, int64_t *work)
+int64_t sh_cuts_flow(sh_cuts *c, int32_t *left, const uint8_t *side, int back, int64_t limit,
+                     int64_t *work)
 {
+    const uint8_t begin = back ? SH_SINK : SH_SOURCE, end = back ? SH_SOURCE : SH_SINK;
+    const way w = {c, left, side, begin, end, back, work};
     int64_t total = 0;
-    while (total <= limit && levels(c, left, side, work)) {
+    while (total <= limit && levels(&w)) {
         memcpy(c->at, c->head, (size_t)c->nodes * sizeof *c->at);
         for (int32_t i = 0; i < c->nodes && total <= limit; i++) {
-            if (side[i] == SH_SOURCE) {
-                total += from(c, left, side, i, limit - total, work);
+            if (side[i] == begin) {
+                total += from(&w, i, limit - total);
             }
         }
     }

@@ -6,7 +6,8 @@
 
 #define SH_CUTS_INFINITE (1 << 30)
 
-enum { SH_FREE, SH_SOURCE, SH_SINK };
+// SH_CLOSED: a source or sink from which, or to which, no more can flow.
+enum { SH_FREE, SH_SOURCE, SH_SINK, SH_CLOSED };
 
 // Arc e + 1 is the way back of an even arc e.
 typedef struct {
@@ -31,8 +32,10 @@ int32_t sh_cuts_node(sh_cuts *c);
 void sh_cuts_arc(sh_cuts *c, int32_t from, int32_t to, int32_t capacity);
 
 // Augments the flow from all sources to all sinks in `left`, the capacities that are left by arc,
-// until it is the greatest or above `limit`; what it adds. `work` counts what is looked at.
-int64_t sh_cuts_flow(sh_cuts *c, int32_t *left, const uint8_t *side, int64_t limit, int64_t *work);
+// until it is the greatest or above `limit`; what it adds. It is searched for from the sources on,
+// or from the sinks (`back`). `work` counts what is looked at.
+int64_t sh_cuts_flow(sh_cuts *c, int32_t *left, const uint8_t *side, int back, int64_t limit,
+                     int64_t *work);
 
 // Marks in `found` the nodes that the sources reach with what is left (`back` 0), or those from
 // which a sink is reached (1).

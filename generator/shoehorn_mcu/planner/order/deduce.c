@@ -38,10 +38,11 @@ static int force(const sh_lowest *s, uint8_t *side, int32_t row, int inside)
     }
     return 1;
 }
-static int64_t flow(sh_lowest_attempt *t, int32_t *left, const uint8_t *side, int64_t limit)
+static int64_t flow(sh_lowest_attempt *t, int32_t *left, const uint8_t *side, int back,
+                    int64_t limit)
 {
-    int64_t used = t->s->net.nodes / 2;
-    int64_t found = sh_cuts_flow(&t->s->net, left, side, limit, &used);
+    int64_t used = t->s->net.nodes;
+    int64_t found = sh_cuts_flow(&t->s->net, left, side, back, limit, &used);
     *t->work -= used;
     t->s->flows++;
     return found;
@@ -50,7 +51,7 @@ static int64_t flow(sh_lowest_attempt *t, int32_t *left, const uint8_t *side, in
 static void copy(sh_lowest_attempt *t, int32_t *to, const int32_t *from)
 {
     memcpy(to, from, (size_t)t->s->net.arcs * sizeof *to);
-    *t->work -= t->s->net.arcs / 8;
+    *t->work -= t->s->net.arcs / 4;
 }
 // Marks the rows that are compared: of each tensor so many, evenly, or all.
 static void pick(sh_lowest_attempt *t)
@@ -75,11 +76,12 @@ static int32_t open_rows(sh_lowest_attempt *t, int32_t row)
     sh_lowest *s = t->s;
     const uint64_t *before = sh_lowest_set(s->trial.before, s, row);
     const uint64_t *behind = sh_lowest_set(s->trial.behind, s, row);
+    const uint64_t *in = sh_lowest_set(s->in, s, row), *out = sh_lowest_set(s->out, s, row);
     int32_t count = 0, *all = s->net.queue, open = 0;
     for (int32_t i = 0; i < s->moment_count; i++) {
         int32_t u = s->moments[i];
         int apart = u != row && !sh_lowest_has(before, u) && !sh_lowest_has(behind, u);
-        if (apart && !(sh_lowest_has(s->in, u) && sh_lowest_has(s->out, u)) && s->picked[u]) {
+        if (apart && s->picked[u] && !(sh_lowest_has(in, u) && sh_lowest_has(out, u))) {
             all[open++] = u;
         }
     }
@@ -109,7 +111,7 @@ static int64_t moment(sh_lowest_attempt *t, int32_t row)
     put_sides(s, s->side, row);
     copy(t, s->left, s->net.capacity);
     int64_t own = sh_lowest_own(s, row);
-    return own + flow(t, s->left, s->side, t->bytes - own);
+    return own + flow(t, s->left, s->side, 0, t->bytes - own);
 }
 
 // Some bytes of the moment of each row suffice; 0: not so.
@@ -143,9 +145,30 @@ static int deduce(sh_lowest_attempt *t, int32_t v, int32_t u, int u_first, int64
         s->left[e] = s->net.capacity[e];
     }
     put_sides(s, s->side, v);
-    int64_t more = flow(t, s->left, s->side, *slack);
+    int64_t more = flow(t, s->left, s->side, 0, *slack);
     *slack -= more;
     return *slack >= 0;
+}
+
+// What a row inside (or outside) adds to the flow of a moment, or more than `slack`. Only from the
+// rows that come inside can more flow (or to those that go outside): the flow was the greatest.
+static int64_t forced(sh_lowest_attempt *t, int32_t row, int inside, int64_t slack)
+{
+    sh_lowest *s = t->s;
+    const uint8_t old = inside ? SH_SOURCE : SH_SINK;
+    memcpy(s->side2, s->side, (size_t)s->net.nodes);
+    if (!force(s, s->side2, row, inside)) {
+        return slack + 1;
+    }
+    for (int32_t i = 0; i < s->net.nodes; i++) {
+        s->side2[i] = s->side[i] == old ? SH_CLOSED : s->side2[i];
+    }
+    copy(t, s->left2, s->left);
+    int64_t more = flow(t, s->left2, s->side2, !inside, slack);
+    for (int32_t i = 0; i < s->net.nodes; i++) {
+        s->side2[i] = s->side2[i] == SH_CLOSED ? old : s->side2[i];
+    }
+    return more;
 }
 
 // Tests each open row inside, then outside, at the moment of row v; 0: refuted.
@@ -163,20 +186,15 @@ static int pairs_of(sh_lowest_attempt *t, int32_t v)
     }
     sh_lowest_witness_of(t, v, s->left, s->side, 1, t->bytes - slack);
     sh_lowest_witness_of(t, v, s->left, s->side, 0, t->bytes - slack);
-    for (int32_t i = 0; i<2 * count && * t->work> 0; i++) {
+    for (int32_t i = 0; i < 2 * count && sh_lowest_goes_on(s, *t->work); i++) {
         int32_t u = s->list[i % count];
         int inside = i < count;
         if (sh_lowest_has(sh_lowest_set(s->trial.before, s, v), u) ||
             sh_lowest_has(sh_lowest_set(s->trial.behind, s, v), u) ||
-            sh_lowest_has(inside ? s->in : s->out, u)) {
+            sh_lowest_has(sh_lowest_set(inside ? s->in : s->out, s, v), u)) {
             continue;
         }
-        copy(t, s->left2, s->left);
-        memcpy(s->side2, s->side, (size_t)s->net.nodes);
-        int64_t more = slack + 1;
-        if (force(s, s->side2, u, inside)) {
-            more = flow(t, s->left2, s->side2, slack);
-        }
+        int64_t more = forced(t, u, inside, slack);
         if (more <= slack) {
             sh_lowest_witness_of(t, v, s->left2, s->side2, inside, t->bytes - slack + more);
         } else if (!deduce(t, v, u, !inside, &slack)) {
@@ -199,7 +217,7 @@ static int can_be_end(sh_lowest_attempt *t, const int32_t *set, int32_t count, i
     }
     copy(t, s->left, s->net.capacity);
     int64_t own = sh_lowest_own(s, row);
-    return own + flow(t, s->left, s->side, t->bytes - own) <= t->bytes;
+    return own + flow(t, s->left, s->side, 0, t->bytes - own) <= t->bytes;
 }
 
 // One of a set is first, and one last; 0: refuted, as none can be. The only one that can is.
@@ -207,14 +225,15 @@ static int ends_of(sh_lowest_attempt *t, const int32_t *set, int32_t count, int 
 {
     sh_lowest *s = t->s;
     const uint64_t *bars = last ? s->trial.behind : s->trial.before;
+    uint64_t *all = s->all;
     int32_t can = 0, who = -1;
-    memset(s->in, 0, sh_lowest_set_bytes(s, 1));
+    memset(all, 0, sh_lowest_set_bytes(s, 1));
     for (int32_t i = 0; i < count; i++) {
-        sh_lowest_put(s->in, set[i]);
+        sh_lowest_put(all, set[i]);
     }
     for (int32_t i = 0; i < count && can < 2 && sh_lowest_goes_on(t->s, *t->work); i++) {
         int32_t v = set[last ? count - 1 - i : i];
-        if (!sh_lowest_meet(s, bars + (int64_t)v * s->words, s->in) &&
+        if (!sh_lowest_meet(s, bars + (int64_t)v * s->words, all) &&
             can_be_end(t, set, count, v, last)) {
             can++;
             who = v;
@@ -291,8 +310,7 @@ int32_t sh_lowest_refute(sh_lowest *s, int64_t bytes, int32_t each, int64_t *wor
         return -1;
     }
     sh_lowest_attempt t = {s, bytes, each, work, 0};
-    sh_lowest_copy_order(s, &s->trial, &s->now);
-    s->trial_pairs = s->pair_count;
+    sh_lowest_begin_trial(s);
     if (!may_be(&t)) {
         return 1;
     }

@@ -24,6 +24,7 @@ class Descent:
         self._graph = row_graph(flow)
         self.events, self.bound, self._work = list(start), 0, 0
         self.why = ""  # the bound is not raised any more
+        self._deduced_for = self._graph.unit << 60  # bytes: what was deduced holds for no more
         self._lowest: Lowest | None = None
         if self._graph.is_small:
             try:
@@ -83,30 +84,37 @@ class Descent:
             self.peak, self.events = self._lowest.peak(found), self._graph.run(found)
         return found is not None
 
-    def prove(self, seconds: float, low: int = 0) -> None:
-        """Raises the bound by pairs and ends, and searches for orders along what they say; no bound below `low`, which
-        is the peak of an order of another problem, is looked at.
-        """
+    def begin_proof(self, seconds: float) -> None:
+        """Deduces pairs for what is just below the known peak, which closes the gap or helps later proofs."""
+        self._work = int(seconds * DESCENT.WORK_PER_SECOND)
+        if not self.is_closed and self._lowest is not None:
+            self._refuted_first(1.0)
+
+    def prove(self, seconds: float) -> None:
+        """Raises the bound by pairs and ends, and searches for orders along what they say."""
         self._work = int(seconds * DESCENT.WORK_PER_SECOND)
         if self.is_closed or self._lowest is None:
             return
-        unit = self._graph.unit
-        high = self._refuted_first(self.peak - unit if not low else min(self.peak, low) - unit)
+        unit, few = self._graph.unit, len(self._graph.rows) <= DESCENT.FEW
+        high = self._refuted_first(DESCENT.FIRST_SHARE)
         while self.bound < high and self._work > 0:
             middle = self.bound + (high - unit - self.bound) // 2 // unit * unit
-            refuted = self._refute(middle, DESCENT.ROWS[-1] if len(self._graph.rows) > DESCENT.FEW else 0, 1.0)
+            refuted = self._refute(middle, 0 if few else DESCENT.ROWS[-1], 1.0)
+            if refuted is False:
+                self._guided(middle)
             if not refuted:
                 high = min(middle, self.peak)
-                if refuted is not None and not low:
-                    self._guided(high)
-                    high = min(high, self.peak)
-        self.why = self.why or ("the effort ended" if self._work <= 0 else "nothing more follows from pairs of rows")
+        ended = "the effort for it ended" if self._work <= 0 else "nothing more follows from pairs of rows"
+        self.why = self.why or ended
 
-    def _refuted_first(self, bytes_: int) -> int:
-        """Deduces for so many bytes, with ever more rows compared; the lowest number of bytes that is not refuted."""
+    def _refuted_first(self, share: float) -> int:
+        """Deduces for the most bytes below the known peak, with ever more rows compared, each time with this share of
+        the work that is left; the lowest number of bytes that is not refuted.
+        """
+        bytes_ = min(self.peak - self._graph.unit, self._deduced_for)
         few = len(self._graph.rows) <= DESCENT.FEW
         for each in (0,) if few else DESCENT.ROWS:
-            if self._refute(bytes_, each, DESCENT.FIRST_SHARE):
+            if self._refute(bytes_, each, share):
                 return self.bound
             self._guided(bytes_)
             if self.is_closed:
@@ -116,9 +124,10 @@ class Descent:
 
     def _refute(self, bytes_: int, each: int, share: float) -> bool | None:
         """Whether so many bytes are refuted with this share of the work left, which raises the bound; None: the work or
-        the memory did not suffice.
+        the memory did not suffice. They are never more than before, as what was deduced then is kept.
         """
         assert self._lowest is not None
+        assert bytes_ <= self._deduced_for
         given = max(1, int(self._work * share))
         refuted, left = self._lowest.refute(bytes_, each, given)
         self._work -= given - left
@@ -127,15 +136,19 @@ class Descent:
         if refuted:
             self._raise(bytes_ + self._graph.unit)
             return True
+        self._deduced_for = bytes_
         return False if left > 0 else None
 
     def _guided(self, limit: int) -> None:
-        """Searches for an order within a limit for which pairs were deduced."""
-        whole = self._work
+        """Searches for an order within a limit for which pairs were deduced; that has work of its own."""
+        left, known = self._work, self.peak
         for width in DESCENT.GUIDED_WIDTHS:
-            self._work = int(whole * DESCENT.GUIDED_SHARE)
-            before = self._work
-            if self._beam(limit, width, guided=True):
+            self._work = int(self._graph_work * width)
+            if self.peak < known or self._beam(limit, width, guided=True):
                 self._halved(width, self.bound, guided=True)
-            whole -= before - self._work
-        self._work = whole
+        self._work = left
+
+    @property
+    def _graph_work(self) -> int:
+        """The work of some beams of one order, about."""
+        return DESCENT.GUIDED_BEAMS * len(self._graph.rows) * (len(self._graph.rows) // 8 + 64)

@@ -44,12 +44,15 @@ sh_lowest *sh_lowest_new(const sh_lowest_rows *rows)
     s->upper = room(n, sizeof *s->upper);
     s->gate = room(n, sizeof *s->gate);
     s->list = room(n, sizeof *s->list);
+    s->outside = room(n, sizeof *s->outside);
+    s->all = room(s->words, sizeof *s->all);
     s->side = room(nodes, 1);
     s->side2 = room(nodes, 1);
     s->mark = room(nodes, 1);
     s->picked = room(n, 1);
     int made = s->reader_start && s->readers && s->moments && s->upper && s->gate && s->list &&
-               s->side && s->side2 && s->mark && s->picked && sh_cuts_new(&s->net, nodes, arcs);
+               s->outside && s->all && s->side && s->side2 && s->mark && s->picked &&
+               sh_cuts_new(&s->net, nodes, arcs);
     if (!made) {
         sh_lowest_free(s);
         return NULL;
@@ -88,7 +91,7 @@ void sh_lowest_free(sh_lowest *s)
                         s->mark,         s->left,         s->left2,        s->now.before,
                         s->now.behind,   s->trial.before, s->trial.behind, s->witness_count,
                         s->witness_next, s->in,           s->out,          s->sets,
-                        s->pairs,        s->picked};
+                        s->all,          s->outside,      s->pairs,        s->picked};
         for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
             free(each[i]);
         }
@@ -96,17 +99,10 @@ void sh_lowest_free(sh_lowest *s)
     }
 }
 
-// The row that a row may overwrite, or -1.
-static int32_t below(const sh_lowest *s, int32_t row)
-{
-    int32_t found = s->rows.below[row];
-    return found >= 0 && !s->rows.is_kept[found] && s->rows.saved[row] > 0 ? found : -1;
-}
-
 int64_t sh_lowest_own(const sh_lowest *s, int32_t row)
 {
     int64_t bytes = (int64_t)s->rows.bytes[row] + s->rows.scratch[row];
-    return bytes - (below(s, row) >= 0 ? s->rows.saved[row] : 0);
+    return bytes - (sh_lowest_below(s, row) >= 0 ? s->rows.saved[row] : 0);
 }
 
 int64_t sh_lowest_peak(sh_lowest *s, const int32_t *order)
@@ -123,7 +119,7 @@ int64_t sh_lowest_peak(sh_lowest *s, const int32_t *order)
         bytes -= r->is_given[v] && !waiting[v] ? r->bytes[v] : 0;
     }
     for (int32_t i = 0; i < s->moment_count; i++) {
-        int32_t v = order[i], under = below(s, v);
+        int32_t v = order[i], under = sh_lowest_below(s, v);
         int64_t during = bytes + sh_lowest_own(s, v);
         during += under >= 0 && waiting[under] > 1 ? r->saved[v] : 0;
         s->upper[v] = during < s->upper[v] ? during : s->upper[v];
@@ -212,7 +208,8 @@ void sh_lowest_build(sh_lowest *s, const sh_lowest_order *order)
     }
     for (int32_t v = 0; v < r->count; v++) {
         needs(s, order, v);
-        int32_t under = below(s, v), readers = under < 0 ? 0 : last_readers(s, order, under, v);
+        int32_t under = sh_lowest_below(s, v),
+                readers = under < 0 ? 0 : last_readers(s, order, under, v);
         s->gate[v] = -1;
         if (readers) {
             s->gate[v] = sh_cuts_node(&s->net);
@@ -292,7 +289,7 @@ static void learn(sh_lowest *s)
         bytes += s->mark[v] && outside ? r->bytes[v] : 0;
     }
     for (int32_t i = 0; i < s->moment_count; i++) {
-        int32_t v = s->moments[i], may = !s->mark[v], under = below(s, v);
+        int32_t v = s->moments[i], may = !s->mark[v], under = sh_lowest_below(s, v);
         for (int32_t k = r->read_start[v]; may && k < r->read_start[v + 1]; k++) {
             may = s->mark[r->reads[k]];
         }
@@ -323,7 +320,7 @@ int64_t sh_lowest_cut(sh_lowest *s, int64_t *work, int32_t *found)
         put_sides(s, v);
         memcpy(s->left, s->net.capacity, (size_t)s->net.arcs * sizeof *s->left);
         int64_t bytes = sh_lowest_own(s, v);
-        bytes += sh_cuts_flow(&s->net, s->left, s->side, INT64_MAX / 2, &used);
+        bytes += sh_cuts_flow(&s->net, s->left, s->side, 0, INT64_MAX / 2, &used);
         used += s->net.arcs / 4 + s->moment_count / 4;
         s->flows++;
         if (bytes > best) {

@@ -15,6 +15,7 @@ typedef struct {
 // Rows that may have been computed when another one is: all that they read are among them.
 typedef struct {
     int64_t bytes; // alive while that row is computed
+    int32_t pairs; // so many of the pairs that were deduced hold for it
     uint64_t *rows;
 } sh_lowest_witness;
 
@@ -37,8 +38,10 @@ struct sh_lowest {
     sh_lowest_witness *witnesses; // by row: `witness_most` each
     int32_t *witness_count, *witness_next;
     int32_t witness_most;
-    uint64_t *in, *out; // sets of rows: in one witness, and outside one
+    uint64_t *in, *out; // by row, sets of rows: in one of its witnesses, and outside one
     uint64_t *sets;     // two sets of rows, for what is added to an order
+    uint64_t *all;      // a set of rows
+    int32_t *outside;   // by row: its readers outside a witness, 1 more if it is kept
     int32_t *pairs, pair_count, pair_most, trial_pairs;
 };
 
@@ -116,6 +119,13 @@ static inline int sh_lowest_goes_on(const sh_lowest *s, int64_t work)
     return work > 0 && !*s->rows.stop;
 }
 
+// The row that a row may overwrite, or -1.
+static inline int32_t sh_lowest_below(const sh_lowest *s, int32_t row)
+{
+    int32_t found = s->rows.below[row];
+    return found >= 0 && !s->rows.is_kept[found] && s->rows.saved[row] > 0 ? found : -1;
+}
+
 // Bytes alive while a row is computed, but for the rows that are alive then.
 int64_t sh_lowest_own(const sh_lowest *s, int32_t row);
 
@@ -134,6 +144,9 @@ int sh_lowest_recall(sh_lowest_attempt *t, int32_t row);
 // Keeps the rows on the sources' side of a cut, the fewest or (`large`) the most.
 void sh_lowest_witness_of(sh_lowest_attempt *t, int32_t row, const int32_t *left,
                           const uint8_t *side, int large, int64_t bytes);
+
+// Tries what follows from what is known.
+void sh_lowest_begin_trial(sh_lowest *s);
 
 void sh_lowest_copy_order(const sh_lowest *s, const sh_lowest_order *to,
                           const sh_lowest_order *from);

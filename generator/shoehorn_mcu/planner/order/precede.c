@@ -43,7 +43,7 @@ int sh_lowest_begin(sh_lowest *s)
                          &s->in,         &s->out,        &s->sets};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         free(*sets[i]);
-        *sets[i] = calloc((size_t)(i < 4 ? n + 1 : 2) * (size_t)s->words, sizeof(uint64_t));
+        *sets[i] = calloc((size_t)(i < 6 ? n + 1 : 2) * (size_t)s->words, sizeof(uint64_t));
         if (!*sets[i]) {
             return 0;
         }
@@ -108,29 +108,32 @@ int sh_lowest_put_before(sh_lowest_attempt *t, int32_t a, int32_t b)
     return 1;
 }
 
-// Whether the rows of a witness may still be those that are computed before a row.
-static int holds(const sh_lowest *s, const uint64_t *rows, int32_t row)
+// Whether the rows of a witness may still be those that are computed before a row: whether the
+// pairs that were deduced since hold for them.
+static int holds(sh_lowest_attempt *t, sh_lowest_witness *witness, int32_t row)
 {
-    if (sh_lowest_has(rows, row) ||
-        !sh_lowest_within(s, sh_lowest_set(s->trial.before, s, row), rows)) {
-        return 0;
-    }
-    for (int32_t x = 0; x < s->rows.count; x++) {
-        if (sh_lowest_has(rows, x) &&
-            !sh_lowest_within(s, sh_lowest_set(s->trial.before, s, x), rows)) {
+    const sh_lowest *s = t->s;
+    for (; witness->pairs < s->trial_pairs; witness->pairs++) {
+        int32_t first = s->pairs[2 * witness->pairs], then = s->pairs[2 * witness->pairs + 1];
+        int inside = then == row || sh_lowest_has(witness->rows, then);
+        (*t->work)--;
+        if (inside && !sh_lowest_has(witness->rows, first)) {
             return 0;
         }
     }
-    return 1;
+    return witness->bytes <= t->bytes;
 }
 
-// Counts a witness in the sets of rows that are in one and outside one.
-static void count_in(sh_lowest *s, const uint64_t *rows)
+// Counts a witness of a row in the sets of rows that are in one and outside one; whether one grew.
+static int count_in(sh_lowest *s, int32_t row, const uint64_t *rows)
 {
+    uint64_t *in = sh_lowest_set(s->in, s, row), *out = sh_lowest_set(s->out, s, row), grown = 0;
     for (int32_t i = 0; i < s->words; i++) {
-        s->in[i] |= rows[i];
-        s->out[i] |= ~rows[i];
+        grown |= (rows[i] & ~in[i]) | (~rows[i] & ~out[i]);
+        in[i] |= rows[i];
+        out[i] |= ~rows[i];
     }
+    return grown != 0;
 }
 
 int sh_lowest_recall(sh_lowest_attempt *t, int32_t row)
@@ -138,13 +141,13 @@ int sh_lowest_recall(sh_lowest_attempt *t, int32_t row)
     sh_lowest *s = t->s;
     sh_lowest_witness *each = s->witnesses + (int64_t)row * s->witness_most;
     int32_t kept = 0;
-    memset(s->in, 0, sh_lowest_set_bytes(s, 1));
-    memset(s->out, 0, sh_lowest_set_bytes(s, 1));
+    memset(sh_lowest_set(s->in, s, row), 0, sh_lowest_set_bytes(s, 1));
+    memset(sh_lowest_set(s->out, s, row), 0, sh_lowest_set_bytes(s, 1));
     for (int32_t i = 0; i < s->witness_count[row]; i++) {
-        *t->work -= s->words * 8;
-        if (each[i].bytes <= t->bytes && holds(s, each[i].rows, row)) {
+        *t->work -= s->words;
+        if (holds(t, &each[i], row)) {
             sh_lowest_witness good = each[i];
-            count_in(s, good.rows);
+            count_in(s, row, good.rows);
             each[i] = each[kept];
             each[kept++] = good;
         }
@@ -153,33 +156,76 @@ int sh_lowest_recall(sh_lowest_attempt *t, int32_t row)
     return kept > 0;
 }
 
-void sh_lowest_witness_of(sh_lowest_attempt *t, int32_t row, const int32_t *left,
-                          const uint8_t *side, int large, int64_t bytes)
+// Keeps a witness of a row, in place of the oldest one where there are many.
+static void keep(sh_lowest *s, int32_t row, const uint64_t *rows, int64_t bytes)
 {
-    sh_lowest *s = t->s;
     int32_t at = s->witness_count[row];
     if (at == s->witness_most) {
         at = s->witness_next[row];
         s->witness_next[row] = (at + 1) % s->witness_most;
-    } else {
-        s->witness_count[row]++;
     }
     sh_lowest_witness *found = s->witnesses + (int64_t)row * s->witness_most + at;
     found->rows = found->rows ? found->rows : malloc(sh_lowest_set_bytes(s, 1));
-    if (!found->rows) {
-        s->witness_count[row]--;
-        return;
+    if (found->rows) {
+        found->bytes = bytes;
+        found->pairs = s->trial_pairs;
+        memcpy(found->rows, rows, sh_lowest_set_bytes(s, 1));
+        s->witness_count[row] += at == s->witness_count[row];
     }
-    found->bytes = bytes;
-    memset(found->rows, 0, sh_lowest_set_bytes(s, 1));
+}
+
+// A witness of one row as that of all others that can be computed then.
+static void share(sh_lowest_attempt *t, int32_t row, const uint64_t *rows)
+{
+    sh_lowest *s = t->s;
+    const sh_lowest_rows *r = &s->rows;
+    int64_t bytes = 0;
+    for (int32_t x = 0; x < r->count; x++) {
+        s->outside[x] = r->is_kept[x];
+        for (int32_t k = s->reader_start[x]; k < s->reader_start[x + 1]; k++) {
+            s->outside[x] += !sh_lowest_has(rows, s->readers[k]);
+        }
+        bytes += sh_lowest_has(rows, x) && s->outside[x] ? r->bytes[x] : 0;
+    }
+    for (int32_t i = 0; i < s->moment_count; i++) {
+        int32_t v = s->moments[i], under = sh_lowest_below(s, v);
+        int64_t during = bytes + sh_lowest_own(s, v);
+        during += under >= 0 && s->outside[under] > 1 ? r->saved[v] : 0;
+        if (v != row && during <= t->bytes && !sh_lowest_has(rows, v) &&
+            sh_lowest_within(s, sh_lowest_set(s->trial.before, s, v), rows) &&
+            count_in(s, v, rows)) {
+            keep(s, v, rows, during);
+        }
+    }
+    *t->work -= r->read_start[r->count] + 4 * s->moment_count;
+}
+
+void sh_lowest_witness_of(sh_lowest_attempt *t, int32_t row, const int32_t *left,
+                          const uint8_t *side, int large, int64_t bytes)
+{
+    sh_lowest *s = t->s;
+    uint64_t *rows = s->sets;
+    memset(rows, 0, sh_lowest_set_bytes(s, 1));
     sh_cuts_reach(&s->net, left, side, large, s->mark);
     for (int32_t x = 0; x < s->rows.count; x++) {
         if (s->mark[x] != large) {
-            sh_lowest_put(found->rows, x);
+            sh_lowest_put(rows, x);
         }
     }
-    *t->work -= s->net.arcs / 4;
-    count_in(s, found->rows);
+    *t->work -= s->net.arcs;
+    count_in(s, row, rows);
+    keep(s, row, rows, bytes);
+    share(t, row, rows);
+}
+
+void sh_lowest_begin_trial(sh_lowest *s)
+{
+    sh_lowest_copy_order(s, &s->trial, &s->now);
+    s->trial_pairs = s->pair_count;
+    for (int64_t i = 0; i < (int64_t)s->rows.count * s->witness_most; i++) {
+        sh_lowest_witness *each = &s->witnesses[i];
+        each->pairs = each->pairs < s->pair_count ? each->pairs : s->pair_count;
+    }
 }
 
 void sh_lowest_copy_order(const sh_lowest *s, const sh_lowest_order *to,
