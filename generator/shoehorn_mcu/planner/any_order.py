@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
-from shoehorn_mcu.planner.effort import ORDER, RECOMPUTE
+from shoehorn_mcu.planner.effort import DESCENT, ORDER, RECOMPUTE
+from shoehorn_mcu.planner.order.descent import Descent
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
@@ -33,12 +34,63 @@ class AnyOrder:
         return self._flow.problem.rows_apart
 
     @cached_property
+    def _descent(self) -> Descent:
+        """The beams from the given order, with a bound by cuts, and where there is time for them by pairs."""
+        found = Descent(self._flow, self._start)
+        if not found.is_closed:
+            found.descend(self._effort(DESCENT.BEAM_SHARE).seconds)
+        if not found.is_closed:
+            found.begin_proof(self._effort(DESCENT.FIRST_PROOF_SHARE).seconds)
+        return found
+
+    @cached_property
     def lowest(self) -> list[Event]:
         """The lowest order found."""
-        if self.apart is None:
-            return self._from_start()
-        start = min(self._start, self.apart[1], key=self.peak_of)
-        return self._searched(self._flow, start)
+        descent = self._descent
+        if not descent.is_closed and not self._bound_to_groups:
+            descent.take(self._annealed)
+        if not descent.is_closed:
+            self._say("a lower bound of rows in any order")
+            descent.prove(self._effort(self._proof_share).seconds)
+        return shortened(self._flow, descent.events)
+
+    @property
+    def _proof_share(self) -> float:
+        """Of the effort for one order: for the proof behind all searches."""
+        many = len(self._start) > DESCENT.FEW
+        alone = DESCENT.ALONE_PROOF_SHARE if self._bound_to_groups else DESCENT.PROOF_SHARE
+        return min(alone, DESCENT.MANY_PROOF_SHARE) if many else alone
+
+    @cached_property
+    def _annealed(self) -> list[Event]:
+        """The lowest order found by local search from the lowest one of the others; not from one that no order is below."""
+        beams = [] if self._descent.is_closed else [self._descent.events]
+        starts = (*([] if self.apart is None else [self.apart[1]]), self._start, *beams)
+        return self._from(min(starts, key=self.peak_of))
+
+    @property
+    def _bound_to_groups(self) -> bool:
+        """Whether each op reads the output of the one before, and the input is there: where beams find no order that is
+        lower than that by groups, longer searches do not either.
+        """
+        return forced(self._flow.problem) and not self._flow.streamed
+
+    @property
+    def bound(self) -> int:
+        """A lower bound on the peak of every order, in bytes."""
+        return self._descent.bound
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no order is lower than the lowest one found."""
+        return self._descent.is_closed
+
+    @property
+    def proof(self) -> str:
+        """How the lowest peak is to the bound, in words: what is left, and why."""
+        if self._descent.is_closed:
+            return f"the order's peak of {self.peak:,} bytes is proven minimal, only packing is left"
+        return f"the order's peak is {self.peak:,} bytes; the bound ends where {self._descent.why}"
 
     @cached_property
     def peak(self) -> int:
@@ -59,17 +111,28 @@ class AnyOrder:
         flow = Flow(self._rows_apart)
         return flow, self._from_groups(flow)
 
-    def another(self) -> list[Event] | None:
-        """Another order, for rows that may overlap, which may pack better; None where none was found."""
-        if self.apart is not None:
-            return self._from_groups(self.apart[0])
-        other = self._from_start(RECOMPUTE.FIRST_CUT / 2)
-        return None if other == self.lowest else other
+    def others(self) -> Iterator[list[Event]]:
+        """Other orders, for rows that may overlap, which may pack better."""
+        tried = [self.lowest]
+        for other in (self._descent_annealed, self._of_rows_apart, self._with_a_smaller_cut):
+            found = other()
+            if found is not None and found not in tried:
+                tried.append(found)
+                yield found
 
-    def _from_start(self, cut: float = RECOMPUTE.FIRST_CUT) -> list[Event]:
-        """The lowest order found from the given one; `cut` is the first reduction that is tried."""
+    def _of_rows_apart(self) -> list[Event] | None:
+        return None if self.apart is None else self.apart[1]
+
+    def _descent_annealed(self) -> list[Event] | None:
+        return None if self._bound_to_groups else self._annealed
+
+    def _with_a_smaller_cut(self) -> list[Event] | None:
+        return self._from(self._start, RECOMPUTE.FIRST_CUT / 2) if self.apart is None else None
+
+    def _from(self, start: Sequence[Event], cut: float = RECOMPUTE.FIRST_CUT) -> list[Event]:
+        """The lowest order found from one; `cut` is the first reduction that is tried."""
         share = ORDER.FORCED_SHARE if forced(self._flow.problem) else 1
-        return self._searched(self._flow, self._start, share, cut)
+        return self._searched(self._flow, start, share, cut)
 
     def _from_groups(self, flow: Flow) -> list[Event]:
         """The lowest order found from the one by groups."""

@@ -11,7 +11,7 @@ from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.any_order import AnyOrder, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
 from shoehorn_mcu.planner.effort import CANDIDATE, RECOMPUTE
-from shoehorn_mcu.planner.memory_plan import ANY_ORDER, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
+from shoehorn_mcu.planner.memory_plan import AGAIN, ANY_ORDER, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
@@ -115,7 +115,7 @@ class Candidates:
             layout = lay_out(flow, shortened(flow, order.events), enough=capacity, below=capacity + 1)
             if layout.arena_bytes > capacity:
                 return
-            made = self._laid(layout, least(flow), [self._composites[each] for each in plan.cascades], ANY_ORDER)
+            made = self._laid(layout, least(flow), [self._composites[each] for each in plan.cascades], AGAIN)
             reason = f"{100 * self.extra(made):.2f} % more work, the least found"
             yield replace(made, outcome=replace(made.outcome, reason=reason))
 
@@ -227,7 +227,8 @@ class Candidates:
     def _gained(self) -> int:
         """The highest peak, in bytes, of row orders not bound to groups that are placed for a smaller arena."""
         highest = self._searches.rows.minimax().peak
-        return int(highest * (1 - CANDIDATE.GAIN)) if forced(self._problem) else highest - 1 + self._padding
+        gain = CANDIDATE.LEAST_GAIN if self._bound_to_groups else CANDIDATE.GAIN
+        return int(highest * (1 - gain)) if forced(self._problem) else highest - 1 + self._padding
 
     @cached_property
     def _orders_first(self) -> bool:
@@ -235,7 +236,7 @@ class Candidates:
         pack.
         """
         lowest = self._searches.rows.minimax().peak
-        return least(self._flow) < lowest and not self._bound_to_groups and self._any_order.peak < lowest
+        return least(self._flow) < lowest and self._any_order.peak < lowest
 
     def _bounded_if_above(self, plan: Plan) -> Plan:
         """A plan that may be outside the space, with the bound of the space if it is not below that."""
@@ -355,20 +356,27 @@ class Candidates:
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
         """Plans without recomputation whose row order is not bound to groups and whose peak is at most `most_bytes`."""
-        if self._bound_to_groups or least(self._flow) > most_bytes:
+        if least(self._flow) > most_bytes:
             return
         orders = self._any_order
         if orders.peak <= most_bytes:
             plan = self._ordered(orders.lowest)
             yield plan
             most_bytes = min(most_bytes, plan.arena_bytes - 1)
+            if orders.bound > most_bytes:
+                return
             rows = len(self._start)
-            may_lose = CANDIDATE.LOSS if rows < CANDIDATE.FEW_ROWS and orders.apart is not None else 2 * CANDIDATE.LOSS
-            loses = plan.arena_bytes > orders.peak * (1 + may_lose)
-            other = orders.another() if loses and rows < CANDIDATE.MANY_ROWS else None
-            if other is not None and orders.peak_of(other) <= most_bytes:
-                yield (plan := self._ordered(other, below=most_bytes + 1))
-                most_bytes = min(most_bytes, plan.arena_bytes - 1)
+            more = rows < CANDIDATE.FEW_ROWS and (orders.is_closed or orders.apart is not None)
+            may_lose = CANDIDATE.LOSS if more else 2 * CANDIDATE.LOSS
+            enough = int(orders.peak * (1 + may_lose))
+            below = NEVER if more else most_bytes + 1
+            for other in orders.others() if rows < CANDIDATE.MANY_ROWS and most_bytes >= enough else ():
+                if orders.peak_of(other) <= most_bytes:
+                    yield (plan := self._ordered(other, below=below))
+                    most_bytes = min(most_bytes, plan.arena_bytes - 1)
+                    below = most_bytes + 1
+                if most_bytes < enough:
+                    break
         yield from self._reordered_apart(most_bytes)
 
     def _reordered_apart(self, most_bytes: int) -> Iterator[Plan]:
@@ -386,10 +394,28 @@ class Candidates:
     def _ordered(
         self, events: Sequence[Event], enough: int | None = None, reason: str = "", below: int = NEVER
     ) -> Plan:
-        """The plan of a row order outside the space of groups; its lower bound is the largest working set of a row."""
+        """The plan of a row order outside the space of groups, with the largest working set of a row as its bound."""
         layout = lay_out(self._flow, shortened(self._flow, events), enough=enough, below=below)
-        plan = self._laid(layout, least(self._flow), (), ANY_ORDER)
+        plan = self._laid(layout, least(self._flow), (), ANY_ORDER if self._once(events) else AGAIN)
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
+
+    def _once(self, events: Sequence[Event]) -> bool:
+        """Whether an order computes each row once."""
+        return sum(event.rows for event in events) == sum(self._flow.rows[name] for name in self._flow.writes)
+
+    def in_any_order(self, plan: Plan) -> Plan:
+        """A plan that computes each row once, none in bands, with the lower bound of all such plans.
+
+        Whole tensors need no padding, and may overwrite more.
+        """
+        if plan.cascades or not self._once(single_events(self._problem, plan.steps)):
+            return plan
+        orders = self._any_order
+        if plan.arena_bytes > orders.bound:
+            _ = orders.lowest  # raises the bound
+        made = _with_bound(plan, min(orders.bound, self.whole.outcome.bound_bytes), ANY_ORDER)
+        proven = made.outcome.status is Status.OPTIMAL
+        return made if proven else replace(made, outcome=replace(made.outcome, reason=orders.proof))
 
     def _plan(self, partition: Partition, below: int = NEVER) -> Plan:
         """The plan of a partition, with the lower bound on all partitions, of those with chains if it is one."""

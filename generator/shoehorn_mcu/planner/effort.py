@@ -74,6 +74,25 @@ class ORDER:
     FORCED_SHARE = 0.75  # of the effort for one order: where each op reads the output of the one before
 
 
+class DESCENT:
+    """Orders of single rows: beam searches and lower bounds."""
+
+    WORK_PER_SECOND = 400_000_000  # arcs that flows look at, and reads that beams do
+    # of the bound by cuts before a beam, and after it; known orders spare most of them
+    FIRST_CUT_SECONDS, CUT_SECONDS = 0.1, 4.0
+    WIDTHS = (1, 4, 16, 64, 256, 1024)  # orders that are followed at one time
+    GUIDED_WIDTHS = (64, 1024)  # the same along what was deduced
+    STEP = 0.004  # of the peak: how far limits of beams are apart
+    FEW = 700  # rows up to which all pairs are tested at once
+    ROWS = (4, 12)  # of a tensor that are compared where there are more
+    FIRST_SHARE = 0.7  # of the work that is left, for one test with the most bytes
+    GUIDED_BEAMS = 3  # for each number of bytes and width, about
+    # of the effort for one order: beams; pairs before the local search
+    BEAM_SHARE, FIRST_PROOF_SHARE = 0.15, 0.2
+    # pairs after it, where there are few rows, and many; where it is left out
+    PROOF_SHARE, MANY_PROOF_SHARE, ALONE_PROOF_SHARE = 1.0, 0.3, 0.5
+
+
 class SHORTEN:
     """Shorter live ranges in an order."""
 

@@ -80,7 +80,10 @@ CHAINED = "plans by groups of rows and by blocks or chains of ops in bands"
 """The same where chains were searched, too."""
 
 ANY_ORDER = "plans by rows in any order"
-"""The same for a plan whose rows are in such an order, or recomputed one by one."""
+"""The same where each row is computed once, none in bands; the order is not bound to groups."""
+
+AGAIN = "plans by rows in any order, some computed again"
+"""The same for a plan whose rows are recomputed one by one."""
 
 BY_ROWS = "plans by groups of rows"
 """The same for a plan that was chosen for its time: blocks in bands are not searched for it."""
