@@ -48,7 +48,7 @@ from shoehorn_mcu_host.linux.pack import packed
 from shoehorn_mcu_host.linux.targets import target
 from shoehorn_mcu_host.validate import samples
 from shoehorn_mcu_host.validate.decoders import pixels
-from shoehorn_mcu_host.validate.validate import Told, Validation, precise_of, reference_of
+from shoehorn_mcu_host.validate.validate import Told, Validation, precise_of, reference_of, windows_of
 from shoehorn_mcu_host.validate.validate import validate as compare
 
 
@@ -277,10 +277,10 @@ def validate(
     random = vectors.random(described, ends.inputs, count, seed)
     chosen = None if inputs is None else _samples(described, ends, inputs)
     source = chosen.vectors if chosen else random
-    reference, precise = reference_of(project, ends), precise_of(project)
+    reference, precise, whole = reference_of(project, ends), precise_of(project), windows_of(project, ends)
     emulated = _prepared(project, port, emulate)
     with connected(project, ends, port, emulated, False) as link:
-        told = Told(chosen.labels, chosen.starts) if chosen else Told()
+        told = Told(chosen.labels, chosen.starts, whole) if chosen else Told(windows=whole)
         return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset, told)
 
 

@@ -21,7 +21,7 @@ from shoehorn_mcu.emit.folder.project import project
 from shoehorn_mcu.emit.folder.single_file import single_file
 from shoehorn_mcu.emit.model.weights import Constants, constants
 from shoehorn_mcu.emit.names import library_name
-from shoehorn_mcu.emit.unit import InRam, Unit
+from shoehorn_mcu.emit.unit import InRam, Unit, Window
 from shoehorn_mcu.estimate import flash, hot_weights
 from shoehorn_mcu.estimate.ram import ram
 from shoehorn_mcu.firmware import advice
@@ -29,6 +29,8 @@ from shoehorn_mcu.firmware.limits import Limits, NoBoard, limits
 from shoehorn_mcu.firmware.pipelines import PipelineError, pipeline
 from shoehorn_mcu.firmware.report import Json, report, timeless
 from shoehorn_mcu.firmware.settings import Options
+from shoehorn_mcu.firmware.sliding import Sliding, finished, sliding
+from shoehorn_mcu.firmware.sliding import check as check_slide
 from shoehorn_mcu.firmware.slow import slow_parts
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Ends, FileTensor, Graph, Origin
@@ -77,6 +79,7 @@ class Prepared:
     origin: Origin
     notes: tuple[str, ...]
     imported: Imported
+    sliding: Sliding | None = None  # where the model takes new rows of its window
     streaming: str = "--stream-input"  # the option by which the user streams its input
 
     @property
@@ -109,11 +112,18 @@ def plan_model(
 
 def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     """Imports and optimises the model."""
+    check_slide(options)
     may = limits(board, options)
     found, origin, joined = _imported(model, options)
-    asked = _asked(options)
+    asked, window = _asked(options), None
     source, ends = with_ends(found.graph, found.ends, asked, BEFORE)
-    graph, records = passes.run(source, options.disabled, options.preserve)
+    if options.hop is None:
+        graph, records = passes.run(source, options.disabled, options.preserve)
+    else:
+        window = sliding(source, options, options.hop)
+        graph, records = finished(window, options)
+        ends = {name: end for name, end in ends.items() if name not in graph.inputs}
+        origin = Origin(sha256=origin.sha256, why="--slide: its file takes whole windows, and the firmware new rows")
     records = [passes.folding(source, found.folded), *records]
     passes.prove_int32(graph)
     graph, ends = with_ends(graph, ends, asked, AFTER)
@@ -121,7 +131,8 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     _require_float_mode(board, may.cpu, options.float_mode)
     tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, may.cpu or "")
     notes = (*joined, *(each for each in (options.stand_in, note) if each))
-    return Prepared(replace(options, tuning=tuning), may, source, graph, precise, records, ends, origin, notes, found)
+    options = replace(options, tuning=tuning)
+    return Prepared(options, may, source, graph, precise, records, ends, origin, notes, found, window)
 
 
 def _asked(options: Options) -> Asked:
@@ -189,6 +200,7 @@ def plan_prepared(
         classes=options.classes,
         sample_hz=options.sample_hz if options.behind else None,
         origin=ready.origin,
+        window=_window(ready),
     )
     constant = constants(unit)
     unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
@@ -196,11 +208,27 @@ def plan_prepared(
     flash_bytes = (needed.constant_bytes, needed.code_bytes, may.flash_bytes)
     slow = slow_parts(ready.imported, ready.graph, chosen)
     said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value, slow)
+    if unit.window is not None:
+        said = {**said, "plan": {**_object(said["plan"]), "slide": unit.window.json(made.graph)}}
     if options.weights_in_ram is not None:
         own = unit.in_ram
         copied = {"bytes": own.bytes, "arrays": len(own.names), "saved_cycles": own.saved_cycles}
         said = {**said, "weights_in_ram": copied}
     return _with_ram(Planned(unit, constant, said, cuts, tuple(notes)), board, "auto")
+
+
+def _window(ready: Prepared) -> Window | None:
+    """The windows that the model's steps compute, for a model that takes new rows."""
+    if ready.sliding is None:
+        return None
+    whole, hop = ready.sliding.windows, ready.sliding.hop
+    graph = with_float_mode(whole.graph, ready.options.float_mode)
+    return Window(graph, whole.rows, whole.hop, hop.seconds)
+
+
+def _object(value: object) -> Mapping[str, object]:
+    assert isinstance(value, Mapping)
+    return value
 
 
 def _in_ram(unit: Unit, constant: Constants, board: Board | None, options: Options) -> InRam:
