@@ -15,6 +15,7 @@ from shoehorn_mcu import importers, ops, passes
 from shoehorn_mcu.ir import Graph, Op, Signature, TensorType
 from shoehorn_mcu.passes import BY_ROWS
 from shoehorn_mcu.passes.ends import slide_check
+from shoehorn_mcu.passes.ends.kept_rows import choices
 from shoehorn_mcu.passes.ends.slide import Slid, SlideError, slide, windows
 from shoehorn_mcu.passes.ends.slide_check import SlideFault, check_slid
 from tests.shared import MODELS, needs_shared
@@ -99,7 +100,7 @@ def test_a_random_model_computes_every_row_of_the_whole_window(seed: int) -> Non
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 1100))
 def test_more_random_models_compute_every_row_of_the_whole_window(seed: int) -> None:
-    graph = random_net(seed)
+    graph = random_net(seed, 36)
     checked(graph, seed % 8 + 1)
     inner = [op.output for op in graph.ops][:: 1 + seed % 3]
     checked(graph, seed % 5 + 1, frozenset(inner))
@@ -246,3 +247,19 @@ def _any(kind: TensorType, rng: np.random.Generator) -> np.ndarray:
         low, high = kind.dtype.limits
         return rng.integers(max(low, -100), min(high, 100), kind.shape).astype(kind.dtype.numpy)
     return rng.normal(0, 1, kind.shape).astype(kind.dtype.numpy)
+
+
+@needs_shared
+def test_the_choices_lead_from_the_least_work_to_the_fewest_bytes() -> None:
+    """Of MLPerf's keyword spotter at two rows a step; the last keeps the rows of the input alone."""
+    graph = road("mlperf-kws-dscnn-int8.tflite")
+    given = windows(graph, 2)
+    found = choices(given.shifted)
+
+    macs, bytes_ = [each.macs for each in found], [each.state_bytes for each in found]
+    assert (macs[0], bytes_[0]) == (1_105_408, 24_470)
+    assert (macs[-1], bytes_[-1]) == (graph.macs, 47 * 10)
+    assert (1_394_688, 8_790) in zip(macs, bytes_, strict=True)
+    assert macs == sorted(macs) and bytes_ == sorted(bytes_, reverse=True)
+    assert [given.shifted.step(each.recomputed).state_bytes for each in found] == bytes_
+    assert [each.macs for each in choices(given.shifted, 3)] == [macs[0], choices(given.shifted, 3)[1].macs, macs[-1]]

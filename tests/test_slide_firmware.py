@@ -49,6 +49,17 @@ def small() -> Graph:
     return net.graph()
 
 
+@cache
+def kept() -> Graph:
+    """A model of which few of the tensors that could keep rows are worth their bytes."""
+    net = Net("kept", {"x": (1, 24, 1, 2)})
+    for width in (8, 12, 4):
+        net.conv(width, 3, pads=(1, 1))
+    net.mean()
+    net.dense(2)
+    return net.graph()
+
+
 def planned(gen: Gen, *words: str | Path) -> dict[str, Any]:
     found = gen("plan", *words, "--json")
     assert found.exit_code == 0, found.stderr
@@ -60,7 +71,9 @@ def planned(gen: Gen, *words: str | Path) -> dict[str, Any]:
 def test_a_plan_says_what_it_keeps_and_what_the_whole_window_takes(gen: Gen) -> None:
     found = planned(gen, SWW, "--slide", "20ms", "--stride", "20ms", "--board", "netduinoplus2")
 
-    assert found["plan"]["slide"] == {
+    slide = found["plan"]["slide"]
+    assert [slide.pop("recomputed_tensors"), slide.pop("choices")[0]] == [0, {"macs": 46040, "state_bytes": 3536}]
+    assert slide == {
         "hop_rows": 1,
         "window_rows": 30,
         "window_steps": 30,
@@ -316,3 +329,32 @@ def test_first_values_that_repeat_are_in_flash_once(rows: list[list[int]], kept:
     assert states.repeated(unit, graph.states[0]).tolist() == kept
     assert states.first_bytes(unit) == len(kept)
     assert states.States(unit).resetting()[-2].splitlines()[2 : 2 + len(lines)] == [f"    {line}" for line in lines]
+
+
+def test_the_arena_decides_which_tensors_keep_rows() -> None:
+    """All that can be kept where there is room for it, and fewer bytes for more work where there is not."""
+    model = Imported(kept(), {})
+    free = shoehorn_mcu.plan(model, PlanOptions(slide=2))
+    least = shoehorn_mcu.plan(model, PlanOptions(slide=2, minimize="sram"))
+    between = shoehorn_mcu.plan(model, PlanOptions(slide=2, sram_bytes=(free.arena_bytes + least.arena_bytes) // 2))
+    slides = [cast(Any, each.report["plan"])["slide"] for each in (free, between, least)]
+
+    assert free.arena_bytes > between.arena_bytes >= least.arena_bytes
+    assert [each["recomputed_tensors"] > 0 for each in slides] == [False, True, True]
+    assert slides[0]["state_bytes"] > slides[1]["state_bytes"] >= slides[2]["state_bytes"]
+    macs = [cast(Any, each.report["plan"])["macs"] for each in (free, between, least)]
+    assert macs[0] < macs[1] <= macs[2]
+    assert {"macs": macs[0], "state_bytes": slides[0]["state_bytes"]} == slides[0]["choices"][0]
+    with pytest.raises(ShoehornError, match="bytes"):
+        shoehorn_mcu.plan(model, PlanOptions(slide=2, sram_bytes=64))
+
+
+@needs_shared
+def test_a_plan_of_frames_says_what_slide_would_save(gen: Gen) -> None:
+    hint = (
+        "hint: 94 % of the work repeats if one new row of 30 arrives per inference: --slide 1, 18 x fewer MACs, 3,536"
+    )
+
+    assert hint in " ".join(gen("plan", SWW).stdout.split())
+    assert "hint" not in gen("plan", SWW, "--slide", "1").stdout
+    assert "hint" not in gen("plan", MODELS / "mlperf-ic-resnet8-int8.tflite").stdout

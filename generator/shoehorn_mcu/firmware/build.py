@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from shoehorn_mcu.firmware.limits import Limits, NoBoard, limits
 from shoehorn_mcu.firmware.pipelines import PipelineError, pipeline
 from shoehorn_mcu.firmware.report import Json, report, timeless
 from shoehorn_mcu.firmware.settings import Options
-from shoehorn_mcu.firmware.sliding import Sliding, finished, sliding
+from shoehorn_mcu.firmware.sliding import Sliding, finished, hint, keeping_less, sliding
 from shoehorn_mcu.firmware.sliding import check as check_slide
 from shoehorn_mcu.firmware.slow import slow_parts
 from shoehorn_mcu.importers import Imported
@@ -40,6 +40,7 @@ from shoehorn_mcu.machine.targets import CPUS, Board, Isa, Machine
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.ends.ends import AFTER, BEFORE, Asked, with_ends
 from shoehorn_mcu.passes.ends.native_io import native_io
+from shoehorn_mcu.passes.ends.slide_check import check_slid
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.planner import DoesNotFit, Goal
@@ -63,6 +64,12 @@ class Planned:
     report: Json
     uncut: Cuts  # the graph and the stages as they are before blocks are cut into chunks
     notes: tuple[str, ...] = ()  # lines for the user: what was ignored, what a choice costs
+    hint: str = ""  # what another option would save
+
+    @property
+    def time(self) -> float:
+        """The predicted time of one inference."""
+        return predict.time(self.unit.plan, self.unit.stages)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +104,39 @@ def plan_model(
     library. `say` is called with a line of progress.
     """
     ready = prepare(model, board, options)
+    if ready.sliding is None:
+        return replace(_planned(ready, board, say), hint=hint(ready.source, options))
+    return _by_new_rows(ready, ready.sliding, board, say)
+
+
+def _by_new_rows(ready: Prepared, window: Sliding, board: Board | None, say: Callable[[str], None]) -> Planned:
+    """The plan of a model that takes new rows: of the choices which tensors keep rows that with the fewest MACs which
+    fits, or for the smallest arena that which has it; raises DoesNotFit.
+    """
+    best: Planned | None = None
+    refusal: DoesNotFit | None = None
+    smallest, most = ready.options.goal is Goal.SRAM, ready.limits.capacity_bytes
+    for choice in window.choices:
+        most_state = best.unit.plan.total_bytes if best else most
+        if most_state is not None and choice.state_bytes > most_state and choice is not window.choices[-1]:
+            continue
+        each = _keeping(ready, window, choice.recomputed) if choice.recomputed else ready
+        try:
+            made = _planned(each, board, say)
+        except DoesNotFit as error:
+            refusal = min(refusal or error, error, key=lambda one: one.needed_bytes)
+            continue
+        best = min(best or made, made, key=lambda one: (one.unit.plan.total_bytes, one.time))
+        if not smallest:
+            break
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    return best
+
+
+def _planned(ready: Prepared, board: Board | None, say: Callable[[str], None]) -> Planned:
+    """The plan of a prepared model, within the flash that it may use."""
     machine, limit = machine_for([ready], board), ready.limits.flash_bytes
     chosen = stages(ready.graph, machine)
     if limit is not None and chosen:  # before a plan is searched, which may take minutes
@@ -122,6 +162,7 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     else:
         window = sliding(source, options, options.hop)
         graph, records = finished(window, options)
+        check_slid(window.slid, graph)
         ends = {name: end for name, end in ends.items() if name not in graph.inputs}
         origin = Origin(sha256=origin.sha256, why="--slide: its file takes whole windows, and the firmware new rows")
     records = [passes.folding(source, found.folded), *records]
@@ -133,6 +174,17 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     notes = (*joined, *(each for each in (options.stand_in, note) if each))
     options = replace(options, tuning=tuning)
     return Prepared(options, may, source, graph, precise, records, ends, origin, notes, found, window)
+
+
+def _keeping(ready: Prepared, window: Sliding, recomputed: Collection[str]) -> Prepared:
+    """The model by new rows, without rows of these tensors, which each step computes."""
+    window = keeping_less(window, recomputed)
+    graph, records = finished(window, ready.options)
+    check_slid(window.slid, passes.prove_int32(graph))
+    graph, ends = with_ends(graph, ready.ends, _asked(ready.options), AFTER)
+    mode = with_float_mode(graph, ready.options.float_mode)
+    records = [*ready.records[:1], *records]
+    return replace(ready, graph=mode, precise=graph, records=records, ends=ends, sliding=window)
 
 
 def _asked(options: Options) -> Asked:
@@ -209,7 +261,8 @@ def plan_prepared(
     slow = slow_parts(ready.imported, ready.graph, chosen)
     said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value, slow)
     if unit.window is not None:
-        said = {**said, "plan": {**_object(said["plan"]), "slide": unit.window.json(made.graph)}}
+        slid = {**unit.window.json(made.graph), **(ready.sliding.json() if ready.sliding else {})}
+        said = {**said, "plan": {**_object(said["plan"]), "slide": slid}}
     if options.weights_in_ram is not None:
         own = unit.in_ram
         copied = {"bytes": own.bytes, "arrays": len(own.names), "saved_cycles": own.saved_cycles}

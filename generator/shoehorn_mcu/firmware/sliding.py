@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from shoehorn_mcu import passes
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.firmware.settings import Hop, Options
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.passes import PassRecord
+from shoehorn_mcu.passes.ends.kept_rows import Choice, choices
 from shoehorn_mcu.passes.ends.slide import Slid, SlideError, Windows, slide, windows
-from shoehorn_mcu.passes.ends.slide_check import check_slid
 
 _DEFAULT_HZ = 16000  # of `--rate`
+_LEAST_ROWS = 8  # of what may be a window
+_LEAST_GAIN = 1.5  # times fewer MACs: what a hint is worth
 PASS = "slide"  # its name in reports
 
 
@@ -24,6 +29,16 @@ class Sliding:
     hop: Hop
     before: tuple[PassRecord, ...]
     slid: Slid
+
+    @cached_property
+    def choices(self) -> Sequence[Choice]:
+        """Which tensors may keep no rows: from the least work to the fewest bytes."""
+        return choices(self.windows.shifted)
+
+    def json(self) -> dict[str, object]:
+        """What `plan.slide` of a report says of the choice: how many of the tensors that could keep rows do not."""
+        each = [{"macs": one.macs, "state_bytes": one.state_bytes} for one in self.choices]
+        return {"recomputed_tensors": len(self.slid.recomputed), "choices": each}
 
     def records(self, behind: Sequence[PassRecord]) -> list[PassRecord]:
         """All passes, with the rewrite as one of them."""
@@ -56,9 +71,8 @@ def sliding(source: Graph, options: Options, hop: Hop) -> Sliding:
 
 
 def finished(found: Sliding, options: Options) -> tuple[Graph, list[PassRecord]]:
-    """The graph of a step after the other passes, compared with the whole window, and the records of all passes."""
+    """The graph of a step after the other passes, and the records of all passes."""
     graph, records = passes.run(found.slid.graph, options.disabled, (), passes.BY_ROWS)
-    check_slid(found.slid, graph)
     return graph, found.records(records)
 
 
@@ -87,3 +101,32 @@ def hop_of(slide: int | str | None, stride: int | None, slices: int | None, rate
             )
     rows *= slices or 1
     return Hop(rows, rows * each / rate if known else None)
+
+
+def hint(source: Graph, options: Options) -> str:
+    """A line about what `--slide 1` would save a model whose input looks like frames of time; else nothing.
+
+    Images are as wide as high. A model with states or several inputs, a pipeline and a streamed input get no hint.
+    """
+    if source.states or len(source.inputs) != 1 or options.stream_input or options.behind is not None:
+        return ""
+    with suppress(ShoehornError):
+        simple, _ = passes.run(source, options.disabled, options.preserve, passes.SIMPLIFYING)
+        return said_of(windows(simple, 1))
+    return ""
+
+
+def said_of(given: Windows) -> str:
+    """The line, where the windows are no images and at least a third of the work repeats."""
+    _, rows, columns, _ = given.graph.tensors[given.graph.inputs[0]].type.nhwc
+    whole = given.graph.macs
+    if rows == columns or rows < _LEAST_ROWS:
+        return ""
+    step = given.shifted.step()
+    if whole < _LEAST_GAIN * step.macs or not step.macs:
+        return ""
+    gain = whole / step.macs
+    return (
+        f"{100 * (1 - step.macs / whole):.0f} % of the work repeats if one new row of {rows} arrives per inference: "
+        f"--slide 1, {gain:.{0 if gain >= 10 else 1}f} x fewer MACs, {step.state_bytes:,} bytes kept"
+    )

@@ -92,6 +92,7 @@ class Shifted:
     def __init__(self, graph: Graph, hop: int) -> None:
         self.graph, self.hop = graph, hop
         self.moved: dict[str, Moved] = {}
+        self._read: dict[tuple[str, range], tuple[Sequence[int], ...]] = {}
         self.nodes = {node.output.name: node for node in graph.nodes()}
         for name, node in self.nodes.items():
             if (found := _moved(node)) is not None:
@@ -128,6 +129,13 @@ class Shifted:
                     found[y] = Origin(last.row, last.steps + steps)
                     break
         return found
+
+    def rows_read(self, node: Node, part: range) -> tuple[Sequence[int], ...]:
+        """What `rows_read` says, found once."""
+        key = node.output.name, part
+        if key not in self._read:
+            self._read[key] = rows_read(node, part)
+        return self._read[key]
 
     def divisible(self, node: Node) -> bool:
         """Whether some rows of what an op writes can be computed alone."""
@@ -279,7 +287,7 @@ class _Needs:
         use = self._uses[name] = self._kept(name, self._recomputed)
         self._macs += node.op.macs(node.sig) * sum(map(len, use.computed)) // rows
         for part in use.computed:
-            for tensor, read in zip(node.row_inputs, rows_read(node, part), strict=True):
+            for tensor, read in zip(node.row_inputs, self._shifted.rows_read(node, part), strict=True):
                 self._need(tensor.name, read)
 
     def _kept(self, name: str, recomputed: Collection[str]) -> Use:
@@ -314,7 +322,7 @@ def rows_read(node: Node, part: range) -> tuple[Sequence[int], ...]:
             continue
         apart = gcd(*(b - a for a, b in pairwise(rows)))
         close = len(rows) == (rows[-1] - rows[0]) // apart + 1
-        able = close and node.op.part(part, node.sig, apart) is not None
+        able = apart > 1 and close and node.op.part(part, node.sig, apart) is not None
         found.append(range(rows[0], rows[-1] + 1, apart if able else 1))
     return tuple(found)
 

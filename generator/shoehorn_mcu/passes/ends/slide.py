@@ -63,6 +63,7 @@ class Slid:
     graph: Graph
     windows: Windows
     step: Step
+    recomputed: frozenset[str]  # tensors of which no rows are kept
     places: Mapping[Place, Place]  # by row of the windows' graph: the row of the step's graph that holds it
 
 
@@ -124,14 +125,14 @@ def slide(given: Windows, recomputed: Collection[str] = ()) -> Slid:
     Of the tensors `recomputed` no rows are kept: what is read of them is computed in each step.
     """
     step = given.shifted.step(recomputed)
-    return _Slider(given, step).slid()
+    return _Slider(given, step, frozenset(recomputed)).slid()
 
 
 class _Slider:
     """The graph so far: pieces of the given graph's tensors, and the states."""
 
-    def __init__(self, given: Windows, step: Step) -> None:
-        self._given, self._step, graph = given, step, given.graph
+    def __init__(self, given: Windows, step: Step, recomputed: frozenset[str]) -> None:
+        self._given, self._step, self._recomputed, graph = given, step, recomputed, given.graph
         constants = {name: tensor for name, tensor in graph.tensors.items() if tensor.data is not None}
         self._draft = Draft(replace(graph, tensors=constants, ops=()))
         self._ops: list[Op] = []
@@ -160,7 +161,7 @@ class _Slider:
         tensors = {others.get(n, n): replace(t, name=others.get(n, n)) for n, t in self._draft.tensors.items()}
         places = {ours: Place(others.get(name, name), row) for ours, (name, row) in self._places.items()}
         made = with_ops(replace(graph, tensors=tensors, states=states), ops)
-        return Slid(verify(made), self._given, self._step, places)
+        return Slid(verify(made), self._given, self._step, self._recomputed, places)
 
     def _piece(self, tensor: str, made: str, rows: range) -> None:
         """A tensor of the step holds these rows."""
