@@ -124,6 +124,37 @@ def har(rows: int = 128, channels: int = 9, valid: bool = True) -> Graph:
     return net.graph()
 
 
+def whole_stream(graph: Graph, rows: int) -> Graph:
+    """The model of whole windows that a streaming one, such as microWakeWord's, was trained as.
+
+    A stream of rows behind a state, Concat(state, new), is the whole stream; ops that give a state's next value go.
+    """
+    reads, writes = ({getattr(state, name) for state in graph.states} for name in ("read", "write"))
+    (given,) = graph.inputs
+    tensors = {name: tensor for name, tensor in graph.tensors.items() if tensor.data is not None}
+    behind: dict[str, str] = {}
+    made: list[Op] = []
+    new = given
+    for op in graph.ops:
+        inputs = tuple(behind.get(name, name) for name in op.inputs)
+        if op.output in writes:
+            continue
+        if isinstance(op, ops.Reshape) and op.inputs == (given,):
+            new, kind = op.output, graph.tensors[op.output].type
+            tensors[new] = Tensor(new, replace(kind, shape=(1, rows, 1, kind.shape[3] * kind.shape[2])))
+            continue
+        if isinstance(op, ops.Concat) and op.inputs[0] in reads:
+            behind[op.output] = inputs[1]
+            continue
+        kinds = tuple(tensors[name].type for name in inputs)
+        op = replace(op, inputs=inputs)
+        if isinstance(op, ops.Slice):
+            op = replace(op, size=(1, kinds[0].shape[1] - op.begin[1], *op.size[2:]))
+        tensors[op.output] = Tensor(op.output, replace(graph.tensors[op.output].type, shape=op.infer(kinds)))
+        made.append(op)
+    return verify(Graph(f"{graph.name}_window", tensors, tuple(made), (new,), graph.outputs))
+
+
 def _window(rng: np.random.Generator, rows: int) -> tuple[int, int, int, Pads] | None:
     """Kernel, stride, dilation and padding of a window that fits."""
     kernel, stride, dilation = int(rng.integers(1, 6)), int(rng.choice([1, 1, 1, 2, 3])), int(rng.choice([1, 1, 2, 3]))

@@ -17,6 +17,7 @@ from compilers import GCC, HOST
 from conftest import Gen
 from runtime import load_reference
 from slide_nets import Net, har
+from tflite_micro.python.tflite_micro import runtime
 
 import shoehorn_mcu
 from shoehorn_mcu import ops
@@ -24,8 +25,8 @@ from shoehorn_mcu.api import PlanOptions
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.emit.model import states
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.firmware.build import prepare
 from shoehorn_mcu.firmware.options import resolved
+from shoehorn_mcu.firmware.prepare import keeping, prepare
 from shoehorn_mcu.firmware.settings import Hop, Options
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import DType, Graph, State, Tensor, TensorType
@@ -34,7 +35,7 @@ from shoehorn_mcu.planner.memory_plan import Placement
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate.validate import Windows, enough, windows_of
-from tests.shared import MODELS, needs_shared
+from tests.shared import DATA, MODELS, needs_shared
 
 SWW = MODELS / "mlperf-sww-int8.tflite"
 
@@ -52,8 +53,8 @@ def small() -> Graph:
 @cache
 def kept() -> Graph:
     """A model of which few of the tensors that could keep rows are worth their bytes."""
-    net = Net("kept", {"x": (1, 24, 1, 2)})
-    for width in (8, 12, 4):
+    net = Net("kept", {"x": (1, 16, 1, 2)})
+    for width in (8, 4):
         net.conv(width, 3, pads=(1, 1))
     net.mean()
     net.dense(2)
@@ -331,22 +332,34 @@ def test_first_values_that_repeat_are_in_flash_once(rows: list[list[int]], kept:
     assert states.States(unit).resetting()[-2].splitlines()[2 : 2 + len(lines)] == [f"    {line}" for line in lines]
 
 
+def slide_of(model: Graph, **options: Any) -> tuple[int, int, Any]:
+    """Arena, MACs and what the report says of new rows."""
+    made = shoehorn_mcu.plan(Imported(model, {}), PlanOptions(slide=2, **options))
+    plan = cast(Any, made.report["plan"])
+    return made.arena_bytes, plan["macs"], plan["slide"]
+
+
 def test_the_arena_decides_which_tensors_keep_rows() -> None:
     """All that can be kept where there is room for it, and fewer bytes for more work where there is not."""
-    model = Imported(kept(), {})
-    free = shoehorn_mcu.plan(model, PlanOptions(slide=2))
-    least = shoehorn_mcu.plan(model, PlanOptions(slide=2, minimize="sram"))
-    between = shoehorn_mcu.plan(model, PlanOptions(slide=2, sram_bytes=(free.arena_bytes + least.arena_bytes) // 2))
-    slides = [cast(Any, each.report["plan"])["slide"] for each in (free, between, least)]
+    arena, macs, slide = slide_of(kept())
+    less, more, other = slide_of(kept(), sram_bytes=slide["state_bytes"])
 
-    assert free.arena_bytes > between.arena_bytes >= least.arena_bytes
-    assert [each["recomputed_tensors"] > 0 for each in slides] == [False, True, True]
-    assert slides[0]["state_bytes"] > slides[1]["state_bytes"] >= slides[2]["state_bytes"]
-    macs = [cast(Any, each.report["plan"])["macs"] for each in (free, between, least)]
-    assert macs[0] < macs[1] <= macs[2]
-    assert {"macs": macs[0], "state_bytes": slides[0]["state_bytes"]} == slides[0]["choices"][0]
+    assert (less < arena, more > macs) == (True, True)
+    assert (slide["recomputed_tensors"], other["recomputed_tensors"] > 0) == (0, True)
+    assert slide["state_bytes"] > other["state_bytes"]
+    assert slide["choices"] == other["choices"]
+    assert slide["choices"][0] == {"macs": macs, "state_bytes": slide["state_bytes"]}
     with pytest.raises(ShoehornError, match="bytes"):
-        shoehorn_mcu.plan(model, PlanOptions(slide=2, sram_bytes=64))
+        slide_of(kept(), sram_bytes=64)
+
+
+@pytest.mark.long
+def test_the_smallest_arena_keeps_few_rows() -> None:
+    arena, macs, slide = slide_of(har(60, 4))
+    least, more, other = slide_of(har(60, 4), minimize="sram")
+
+    assert (least < arena, more > macs) == (True, True)
+    assert slide["state_bytes"] > other["state_bytes"]
 
 
 @needs_shared
@@ -358,3 +371,57 @@ def test_a_plan_of_frames_says_what_slide_would_save(gen: Gen) -> None:
     assert hint in " ".join(gen("plan", SWW).stdout.split())
     assert "hint" not in gen("plan", SWW, "--slide", "1").stdout
     assert "hint" not in gen("plan", MODELS / "mlperf-ic-resnet8-int8.tflite").stdout
+
+
+PIPELINE = {"board": "mps2-an386", "behind": MODELS / "tflm-micro-speech.tflite"}
+
+
+@needs_shared
+def test_the_second_model_of_a_pipeline_computes_new_slices_only() -> None:
+    """By itself, and its windows are compared: the folder has the pipeline of whole windows, which keeps its own."""
+    front = DATA / "audio-preprocessor" / "audio_preprocessor_int8.tflite"
+    slid = prepare(front, None, Options(behind=PIPELINE["behind"]))
+    assert slid.wake is not None
+    step = keeping(slid, ())
+    assert (slid.graph.macs, step.graph.macs) == (336_632, 93_432)
+    assert any("1 new slice of 480, 320 apart, of the 49 that" in note for note in step.notes)
+    whole, new = load_reference(slid.wake.whole), load_reference(step.graph)
+    sound = np.random.default_rng(3).integers(-9000, 9000, (60, 1, 320), np.int16)
+    outputs = set()
+    for samples in sound:
+        (wanted,), (found,) = ([run.run([samples])[n] for n in slid.graph.outputs] for run in (whole, new))
+        assert np.array_equal(wanted, found)
+        outputs.add(found.tobytes())
+    assert len(outputs) > 5
+    assert prepare(front, None, Options(behind=PIPELINE["behind"], disabled=frozenset({"slide"}))).wake is None
+
+
+@needs_shared
+def test_a_pipeline_takes_new_slices_only_where_that_is_faster_and_fits() -> None:
+    front = DATA / "audio-preprocessor" / "audio_preprocessor_int8.tflite"
+    free, small = (shoehorn_mcu.plan(front, PlanOptions(**PIPELINE, sram_bytes=size)) for size in (None, 6000))
+
+    assert cast(Any, free.report["plan"])["predicted_cycles"] <= 400_000
+    assert cast(Any, free.report["plan"])["slide"]["macs_whole_window"] == 336_632
+    assert "slide" not in cast(Any, small.report["plan"]) or small.arena_bytes <= 6000
+
+
+@needs_shared
+def test_the_wake_word_gives_tflite_micro_s_outputs_on_each_whole_window() -> None:
+    """400 steps from rest; a walk, so that outputs differ, then noise."""
+    ready = prepare(SWW, None, Options(hop=Hop(1)))
+    step, rng = load_reference(ready.graph), np.random.default_rng(5)
+    micro = runtime.Interpreter.from_file(str(SWW))
+    kind = ready.graph.tensors[ready.graph.inputs[0]].type
+    walk = np.clip(np.cumsum(rng.normal(0, 3, (400, *kind.shape)), 0) + kind.zero, -128, 127)
+    walk[200:] = rng.integers(-128, 128, (200, *kind.shape))
+    window = np.full((1, 30, 1, 40), kind.zero, np.int8)
+    outputs = set()
+    for new in walk.astype(np.int8):
+        window = np.concatenate([window[:, 1:], new], axis=1)
+        micro.set_input(window.reshape(micro.get_input_details(0)["shape"]), 0)
+        micro.invoke()
+        found = step.run([new])[ready.graph.outputs[0]]
+        assert np.array_equal(found.ravel(), micro.get_output(0).ravel())
+        outputs.add(found.tobytes())
+    assert len(outputs) > 10

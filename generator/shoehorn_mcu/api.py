@@ -26,6 +26,7 @@ from shoehorn_mcu.emit.folder.project import refresh_models
 from shoehorn_mcu.firmware import build, linux, several
 from shoehorn_mcu.firmware.options import Place, names, resolved, sizes
 from shoehorn_mcu.firmware.options import PlanOptions as PlanOptions
+from shoehorn_mcu.firmware.prepare import Model
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported as Imported
 from shoehorn_mcu.ir import Graph
@@ -383,7 +384,7 @@ def _project(folder: Place, model: str | None) -> Project:
     return first.chosen(model)[0]
 
 
-def _model(model: Place | Imported) -> build.Model:
+def _model(model: Place | Imported) -> Model:
     return model if isinstance(model, Imported) else Path(model)
 
 

@@ -103,6 +103,21 @@ def hop_of(slide: int | str | None, stride: int | None, slices: int | None, rate
     return Hop(rows, rows * each / rate if known else None)
 
 
+def wake_sliding(wake: Graph, features: int, hop: Hop, disabled: Collection[str]) -> Sliding | None:
+    """The model behind a pipeline by new rows, each a vector of so many features; None where that saves little."""
+    if PASS in disabled:
+        return None
+    with suppress(ShoehornError):
+        simple, records = passes.run(wake, which=passes.SIMPLIFYING)
+        given = windows(simple, hop.rows)
+        kind = given.graph.tensors[given.graph.inputs[0]].type
+        if kind.row_elements != features or given.turned or len(given.graph.inputs) != 1:
+            return None
+        found = Sliding(given, hop, tuple(records), slide(given))
+        return found if simple.macs >= _LEAST_GAIN * found.slid.graph.macs else None
+    return None
+
+
 def hint(source: Graph, options: Options) -> str:
     """A line about what `--slide 1` would save a model whose input looks like frames of time; else nothing.
 

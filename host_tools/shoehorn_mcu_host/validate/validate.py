@@ -66,16 +66,18 @@ class Windows:
 
     def reset(self) -> None:
         """All windows are at rest: their rows are 0."""
+        self._whole.reset()
         kinds = (self._whole.tensors[name] for name in self._whole.inputs)
         self._rows = [np.full(kind.shape, _zero(kind), np.dtype(kind.dtype)) for kind in kinds]
 
     def run(self, rows: Vector) -> Mapping[str, Array]:
-        """The outputs of the windows that end with these rows."""
-        moved = [
-            np.concatenate([window[:, self._hop :], new], axis=1) for window, new in zip(self._rows, rows, strict=True)
-        ]
-        self._rows = moved
-        found = self._whole.run(moved)
+        """The outputs of the windows that end with these rows; a pipeline keeps its windows itself."""
+        pairs = list(zip(self._rows, rows, strict=True))
+        if any(window.shape != new.shape for window, new in pairs):
+            self._rows = [np.concatenate([window[:, self._hop :], new], axis=1) for window, new in pairs]
+        else:
+            self._rows = list(rows)
+        found = self._whole.run(self._rows)
         return {name: found[name] for name in self._whole.outputs}
 
 

@@ -28,4 +28,4 @@ class Forms:
         self.arenas = CallerArenas(unit, states, init) if unit.caller_arena else OwnArenas(unit)
         self.cores = SeveralCores(unit) if unit.cores > 1 else Form()
         self.classes = Classes(unit) if unit.classes else Form()
-        self.sliding = Sliding(unit, unit.window) if unit.window else Form()
+        self.sliding = Sliding(unit, unit.window) if unit.window and unit.sample_hz is None else Form()

@@ -40,6 +40,7 @@ class Windows:
     graph: Graph
     hop: int  # rows that are new in a step
     rows: int  # of a window
+    turned: bool = False  # the rows of an input were its columns
 
     @property
     def steps(self) -> int:
@@ -87,9 +88,11 @@ def windows(graph: Graph, hop: int) -> Windows:
             f"{graph.name}: keeps states already ({quoted(graph.states[0].read)}): it takes new rows as it is; "
             "leave --slide out"
         )
-    before = None
+    before, turned = None, False
     while before is not graph:
-        before, graph = graph, _unturned(unflatten_input(graph))
+        before, viewed = graph, unflatten_input(graph)
+        graph = _unturned(viewed)
+        turned = turned or graph is not viewed
     graph = upright(graph)
     kinds = {name: graph.tensors[name].type for name in graph.inputs}
     for name, kind in kinds.items():
@@ -104,7 +107,7 @@ def windows(graph: Graph, hop: int) -> Windows:
     rows = next(iter(kinds.values())).rows
     if not 0 < hop <= rows:
         raise SlideError(f"{graph.name}: --slide {hop}: the window has {rows} rows; give 1 to {rows}")
-    return Windows(graph, hop, rows)
+    return Windows(graph, hop, rows, turned)
 
 
 def _unturned(graph: Graph) -> Graph:
