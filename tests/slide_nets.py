@@ -7,8 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import helper, numpy_helper
 
 from shoehorn_mcu import ops
+from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops.conv import Padding
 
@@ -264,3 +268,31 @@ def lying(graph: Graph) -> Graph:
             op = replace(op, begin=turned(op.begin), size=turned(op.size), step=turned(op.step))
         made.append(op)
     return verify(replace(graph, tensors=tensors, ops=tuple(made)))
+
+
+def ecg(rows: int = 128) -> Imported:
+    """Two convolutions of PyTorch's Conv1d kind and a mean, float32, as ONNX files have them: heart beats."""
+    rng = np.random.default_rng(11)
+
+    def weights(name: str, *shape: int) -> onnx.TensorProto:
+        return numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name)
+
+    nodes = [
+        helper.make_node("Conv", ["ecg", "w0", "b0"], ["c0"], pads=[3, 3]),
+        helper.make_node("Relu", ["c0"], ["r0"]),
+        helper.make_node("MaxPool", ["r0"], ["p0"], kernel_shape=[2], strides=[2]),
+        helper.make_node("Conv", ["p0", "w1", "b1"], ["c1"], pads=[2, 2]),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("GlobalAveragePool", ["r1"], ["m"]),
+        helper.make_node("Flatten", ["m"], ["f"]),
+        helper.make_node("Gemm", ["f", "w2", "b2"], ["beat"], transB=1),
+    ]
+    constants = [weights("w0", 8, 1, 7), weights("b0", 8), weights("w1", 16, 8, 5), weights("b1", 16)]
+    constants += [weights("w2", 5, 16), weights("b2", 5)]
+    ends = [
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)]
+        for name, shape in (("ecg", [1, 1, rows]), ("beat", [1, 5]))
+    ]
+    graph = helper.make_graph(nodes, "ecg", *ends, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return Imported(import_model(model, "ecg").graph, {})

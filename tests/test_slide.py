@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from samples import sample
-from slide_nets import Net, har, lying, random_net, tcn
+from slide_nets import Net, ecg, har, lying, random_net, tcn, whole_stream
 
 from shoehorn_mcu import importers, ops, passes
 from shoehorn_mcu.ir import Graph, Op, Signature, TensorType
@@ -263,3 +263,23 @@ def test_the_choices_lead_from_the_least_work_to_the_fewest_bytes() -> None:
     assert macs == sorted(macs) and bytes_ == sorted(bytes_, reverse=True)
     assert [given.shifted.step(each.recomputed).state_bytes for each in found] == bytes_
     assert [each.macs for each in choices(given.shifted, 3)] == [macs[0], choices(given.shifted, 3)[1].macs, macs[-1]]
+
+
+def test_convolutions_over_a_sequence_of_a_file_get_a_row_for_each_sample() -> None:
+    """ONNX: 1x1x32, of which the exporter's Conv1d is one over columns; float32, every bit of it."""
+    graph, _ = passes.run(ecg(32).graph, which=passes.SIMPLIFYING)
+    found = checked(graph, 2)
+
+    assert found.windows.graph.tensors["ecg"].type.shape == (1, 32, 1, 1)
+    assert found.step.macs < graph.macs / 2
+
+
+@needs_shared
+def test_a_streaming_model_s_window_keeps_what_its_authors_keep() -> None:
+    """microWakeWord's okay_nabu by three rows of 170: the same work as its hand-made streaming form, of 3,472 bytes."""
+    graph, _ = passes.run(
+        whole_stream(importers.load(MODELS / "mww-okay-nabu-v2.tflite"), 170), which=passes.SIMPLIFYING
+    )
+    found = slid(graph, 3)
+
+    assert (graph.macs, found.step.macs, found.step.state_bytes) == (839_424, 24_096, 3_152)

@@ -425,3 +425,16 @@ def test_the_wake_word_gives_tflite_micro_s_outputs_on_each_whole_window() -> No
         assert np.array_equal(found.ravel(), micro.get_output(0).ravel())
         outputs.add(found.tobytes())
     assert len(outputs) > 10
+
+
+@needs_shared
+def test_inspect_shows_what_each_choice_of_kept_rows_takes(gen: Gen) -> None:
+    model = MODELS / "mlperf-kws-dscnn-int8.tflite"
+    found = json.loads(gen("inspect", model, "--slide", "2", "--json").stdout)["slide"]
+
+    assert (found["hop_rows"], found["window_rows"], found["macs_whole_window"]) == (2, 49, 2_656_768)
+    assert found["choices"][0] == {"macs": 1_105_408, "state_bytes": 24_470}
+    assert "1,105,408         2.40      24,470" in gen("inspect", model, "--slide", "2").stdout
+    assert "58 % of the work repeats" in json.loads(gen("inspect", model, "--json").stdout)["hint"]
+    refused = gen("inspect", model, "--slide", "50")
+    assert (refused.exit_code, "--slide 50: the window has 49 rows" in refused.stderr) == (1, True)

@@ -12,12 +12,10 @@ from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.firmware.settings import Hop, Options
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.passes import PassRecord
-from shoehorn_mcu.passes.ends.kept_rows import Choice, choices
+from shoehorn_mcu.passes.ends.kept_rows import LEAST_GAIN, Choice, choices, what_repeats
 from shoehorn_mcu.passes.ends.slide import Slid, SlideError, Windows, slide, windows
 
 _DEFAULT_HZ = 16000  # of `--rate`
-_LEAST_ROWS = 8  # of what may be a window
-_LEAST_GAIN = 1.5  # times fewer MACs: what a hint is worth
 PASS = "slide"  # its name in reports
 
 
@@ -114,7 +112,7 @@ def wake_sliding(wake: Graph, features: int, hop: Hop, disabled: Collection[str]
         if kind.row_elements != features or given.turned or len(given.graph.inputs) != 1:
             return None
         found = Sliding(given, hop, tuple(records), slide(given))
-        return found if simple.macs >= _LEAST_GAIN * found.slid.graph.macs else None
+        return found if simple.macs >= LEAST_GAIN * found.slid.graph.macs else None
     return None
 
 
@@ -127,21 +125,5 @@ def hint(source: Graph, options: Options) -> str:
         return ""
     with suppress(ShoehornError):
         simple, _ = passes.run(source, options.disabled, options.preserve, passes.SIMPLIFYING)
-        return said_of(windows(simple, 1))
+        return what_repeats(windows(simple, 1))
     return ""
-
-
-def said_of(given: Windows) -> str:
-    """The line, where the windows are no images and at least a third of the work repeats."""
-    _, rows, columns, _ = given.graph.tensors[given.graph.inputs[0]].type.nhwc
-    whole = given.graph.macs
-    if rows == columns or rows < _LEAST_ROWS:
-        return ""
-    step = given.shifted.step()
-    if whole < _LEAST_GAIN * step.macs or not step.macs:
-        return ""
-    gain = whole / step.macs
-    return (
-        f"{100 * (1 - step.macs / whole):.0f} % of the work repeats if one new row of {rows} arrives per inference: "
-        f"--slide 1, {gain:.{0 if gain >= 10 else 1}f} x fewer MACs, {step.state_bytes:,} bytes kept"
-    )

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from shoehorn_mcu.passes.ends.shifted_rows import Shifted, Step
+from shoehorn_mcu.passes.ends.slide import Windows
 
 Recomputed = frozenset[str]
 """Tensors of which no rows are kept."""
 
+LEAST_GAIN = 1.5  # times fewer MACs: what a hint, or a pipeline of new rows, is worth
+_LEAST_ROWS = 8  # of what may be a window
 MOST = 10  # choices that are worth a plan
 _ALL = 8  # tensors of which all subsets are tried
 _ENDS = 14  # tensors at which a group may begin or end: those that keep most
@@ -107,3 +110,19 @@ def _spread(choices: Sequence[Choice], most: int) -> Sequence[Choice]:
         gaps = [kept[i - 1].state_bytes / max(1, kept[i + 1].state_bytes) for i in range(1, len(kept) - 1)]
         del kept[1 + gaps.index(min(gaps))]
     return kept
+
+
+def what_repeats(given: Windows) -> str:
+    """A line about what a hop of one row saves, where the windows are no images and at least a third of the work repeats."""
+    _, rows, columns, _ = given.graph.tensors[given.graph.inputs[0]].type.nhwc
+    whole = given.graph.macs
+    if rows == columns or rows < _LEAST_ROWS:
+        return ""
+    step = given.shifted.step()
+    if whole < LEAST_GAIN * step.macs or not step.macs:
+        return ""
+    gain = whole / step.macs
+    return (
+        f"{100 * (1 - step.macs / whole):.0f} % of the work repeats if one new row of {rows} arrives per inference: "
+        f"--slide 1, {gain:.{0 if gain >= 10 else 1}f} x fewer MACs, {step.state_bytes:,} bytes kept"
+    )

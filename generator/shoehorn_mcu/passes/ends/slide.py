@@ -23,7 +23,6 @@ from shoehorn_mcu.ir.edit import Draft, only_reader, readers, reading, with_ops
 from shoehorn_mcu.ops import Concat, Pad, Reshape, Slice, Transpose
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.passes.ends.shifted_rows import Line, Place, Shifted, Step, Use, rows_read
-from shoehorn_mcu.passes.ends.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.ends.upright import upright
 
 
@@ -88,11 +87,10 @@ def windows(graph: Graph, hop: int) -> Windows:
             f"{graph.name}: keeps states already ({quoted(graph.states[0].read)}): it takes new rows as it is; "
             "leave --slide out"
         )
-    before, turned = None, False
-    while before is not graph:
-        before, viewed = graph, unflatten_input(graph)
-        graph = _unturned(viewed)
-        turned = turned or graph is not viewed
+    turned = False
+    while (found := _first_mover(graph)) is not None:
+        turned = turned or isinstance(found, Transpose)
+        graph = _without(graph, found)
     graph = upright(graph)
     kinds = {name: graph.tensors[name].type for name in graph.inputs}
     for name, kind in kinds.items():
@@ -110,16 +108,30 @@ def windows(graph: Graph, hop: int) -> Windows:
     return Windows(graph, hop, rows, turned)
 
 
-def _unturned(graph: Graph) -> Graph:
-    """Gives an input that is transposed first the order of dimensions that it is transposed to, with frames as rows."""
+def _first_mover(graph: Graph) -> Op | None:
+    """A view that tells more places of an input apart, or a transpose, which alone reads it."""
     readers_of = readers(graph)
     for name in graph.inputs:
         op = only_reader(graph, readers_of, name)
-        if isinstance(op, Transpose) and op.output not in graph.results:
-            tensors = {**graph.tensors, name: replace(graph.tensors[op.output], name=name)}
-            ops = [reading(each, {op.output: name}) for each in graph.ops if each is not op]
-            return with_ops(replace(graph, tensors=tensors), ops)
-    return graph
+        if op is None or op.output in graph.results:
+            continue
+        given, kind = graph.tensors[name].type, graph.tensors[op.output].type
+        more = (_places(kind), kind.rows) > (_places(given), given.rows) and len(kind.shape) > 2
+        if isinstance(op, Transpose) or (isinstance(op, Reshape) and more):
+            return op
+    return None
+
+
+def _places(kind: TensorType) -> int:
+    return kind.elements // max(1, kind.nhwc[3])
+
+
+def _without(graph: Graph, op: Op) -> Graph:
+    """Gives the input that the op reads the shape, or the order of dimensions, of what it writes."""
+    (name,) = op.inputs
+    tensors = {**graph.tensors, name: replace(graph.tensors[op.output], name=name)}
+    ops = [reading(each, {op.output: name}) for each in graph.ops if each is not op]
+    return with_ops(replace(graph, tensors=tensors), ops)
 
 
 def slide(given: Windows, recomputed: Collection[str] = ()) -> Slid:
