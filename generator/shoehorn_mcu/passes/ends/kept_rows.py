@@ -113,7 +113,7 @@ def _spread(choices: Sequence[Choice], most: int) -> Sequence[Choice]:
 
 
 def what_repeats(given: Windows) -> str:
-    """A line about what a hop of one row saves, where the windows are no images and at least a third of the work repeats."""
+    """A line about what a hop of one row saves, where that is a third of the work and the windows are no images."""
     _, rows, columns, _ = given.graph.tensors[given.graph.inputs[0]].type.nhwc
     whole = given.graph.macs
     if rows == columns or rows < _LEAST_ROWS:
