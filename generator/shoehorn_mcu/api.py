@@ -26,6 +26,7 @@ from shoehorn_mcu.emit.folder.project import refresh_models
 from shoehorn_mcu.firmware import build, linux, several
 from shoehorn_mcu.firmware.options import Place, names, resolved, sizes
 from shoehorn_mcu.firmware.options import PlanOptions as PlanOptions
+from shoehorn_mcu.firmware.prepare import Model
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported as Imported
 from shoehorn_mcu.ir import Graph
@@ -48,7 +49,7 @@ from shoehorn_mcu_host.linux.pack import packed
 from shoehorn_mcu_host.linux.targets import target
 from shoehorn_mcu_host.validate import samples
 from shoehorn_mcu_host.validate.decoders import pixels
-from shoehorn_mcu_host.validate.validate import Told, Validation, precise_of, reference_of
+from shoehorn_mcu_host.validate.validate import Told, Validation, precise_of, reference_of, windows_of
 from shoehorn_mcu_host.validate.validate import validate as compare
 
 
@@ -277,10 +278,10 @@ def validate(
     random = vectors.random(described, ends.inputs, count, seed)
     chosen = None if inputs is None else _samples(described, ends, inputs)
     source = chosen.vectors if chosen else random
-    reference, precise = reference_of(project, ends), precise_of(project)
+    reference, precise, whole = reference_of(project, ends), precise_of(project), windows_of(project, ends)
     emulated = _prepared(project, port, emulate)
     with connected(project, ends, port, emulated, False) as link:
-        told = Told(chosen.labels, chosen.starts) if chosen else Told()
+        told = Told(chosen.labels, chosen.starts, whole) if chosen else Told(windows=whole)
         return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset, told)
 
 
@@ -383,7 +384,7 @@ def _project(folder: Place, model: str | None) -> Project:
     return first.chosen(model)[0]
 
 
-def _model(model: Place | Imported) -> build.Model:
+def _model(model: Place | Imported) -> Model:
     return model if isinstance(model, Imported) else Path(model)
 
 

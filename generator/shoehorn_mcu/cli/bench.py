@@ -148,9 +148,21 @@ def _print_timing(found: dict[str, Any], timing: Bench, title: str | None) -> No
         out.print(f"estimated: {cycles['median']:,} cycles of {cycles['model']} ({spread}){ms}", soft_wrap=True)
     elif timing.no_cycles and timing.cores.count == 1:
         out.print(f"cycles: not estimated; {timing.no_cycles}", soft_wrap=True)
+    if (signal := timing.signal) is not None:
+        out.print(_signal_line(signal), soft_wrap=True)
     if estimate:
         out.print(estimate_line(estimate), soft_wrap=True)
     out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")
+
+
+def _signal_line(signal: dict[str, Any]) -> str:
+    """How much of the time an always-on model computes."""
+    said = [f"an inference for each {1000 * signal['seconds']:,.6g} ms of the signal"]
+    if signal["cycles_per_second"] is not None:
+        said.append(f"{signal['cycles_per_second']:,} cycles per second of it")
+    if signal["load_percent"] is not None:
+        said.append(f"a load of {signal['load_percent']:,.3g} %")
+    return ", ".join(said)
 
 
 def _print_cores(timing: Bench) -> None:

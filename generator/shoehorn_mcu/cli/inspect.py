@@ -25,13 +25,22 @@ _KINDS = ("kind", "ops", "MACs", "weights", "cannot run")
 @click.argument("model", type=click.Path(path_type=Path))
 @shape_option
 @click.option(
+    "--slide",
+    "hop",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show what the model computes and keeps if N new rows of its window arrive per inference.",
+)
+@click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write a page with all of this and a drawing of the graph.",
 )
 @output_options
-def inspect(model: Path, shapes: Mapping[str, tuple[int, ...]], html: Path | None, as_json: bool) -> None:
+def inspect(
+    model: Path, shapes: Mapping[str, tuple[int, ...]], hop: int | None, html: Path | None, as_json: bool
+) -> None:
     """Shows what is in MODEL, whether it can run or not: its ops, one by one and by kind, and what stops it.
 
     If the model can run, the table has the ops as imported, with Shoehorn's names; else it has the ops of the file.
@@ -39,7 +48,7 @@ def inspect(model: Path, shapes: Mapping[str, tuple[int, ...]], html: Path | Non
     in memory while it runs, with whole tensors and in the file's order; `gen plan` needs less. `?` means that a value
     is not known, because ops after one that cannot run are not always examined.
     """
-    found = inspect_file(model, shapes)
+    found = inspect_file(model, shapes, hop)
     if html is not None:
         write_html(html, inspection_page(found))
     if as_json:
@@ -49,6 +58,19 @@ def inspect(model: Path, shapes: Mapping[str, tuple[int, ...]], html: Path | Non
     _print_ops(found)
     _print_kinds(found)
     _print_total(found)
+    _print_slide(found)
+
+
+def _print_slide(found: Inspection) -> None:
+    """What new rows only would save, or for the rows that were named what each choice of kept rows takes."""
+    if found.hint:
+        out.print(f"hint: {found.hint}", soft_wrap=True)
+    if (slide := found.slide) is None:
+        return
+    whole = slide.macs_whole_window
+    rows = [(f"{c.macs:,}", f"{whole / max(1, c.macs):.2f}", f"{c.state_bytes:,}") for c in slide.choices]
+    title = f"{slide.hop_rows} new of {slide.window_rows} rows per inference, {whole:,} MACs a window"
+    print_table(("MACs", "times fewer", "bytes kept"), rows, title=title, right=(0, 1, 2), fold=0)
 
 
 def _print_ends(found: Inspection) -> None:

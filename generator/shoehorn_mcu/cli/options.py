@@ -83,8 +83,8 @@ class Planning:
         if self.second is not None and not self.pipeline:
             cure = "gen firmware takes several models"
             raise click.UsageError(f"'{self.second}' is a second model, which --pipeline is for; {cure}")
-        if not self.pipeline and (chosen.stride or chosen.slices):
-            raise click.UsageError("--stride and --slices belong to --pipeline")
+        if not self.pipeline and chosen.slide is None and (chosen.stride or chosen.slices):
+            raise click.UsageError("--stride and --slices belong to --pipeline, or to --slide")
         return replace(chosen, behind=self.second)
 
     def of_each(self) -> PlanOptions:

@@ -69,6 +69,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     kind = "whole tensors" if total == whole else f"by rows; whole tensors need {whole:,}"
     arena = f"arena {total:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"
     out.print(arena, soft_wrap=not out.is_terminal)
+    if (slide := known_slide(planned)) is not None:
+        out.print(slide_line(slide, planned.report), soft_wrap=not out.is_terminal)
     if "memories" in (known := planned.report["plan"]):  # type: ignore[operator]
         out.print(memories_line(known), soft_wrap=not out.is_terminal)  # type: ignore[arg-type]
     _print_flash(planned.report["flash"])  # type: ignore[arg-type]
@@ -85,6 +87,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
         out.print(f"next smaller plan: {size:,} bytes for {cost} (--sram {size})", soft_wrap=not out.is_terminal)
     for line in slow_lines(planned.report):
         out.print(line, soft_wrap=not out.is_terminal)
+    if planned.hint:
+        out.print(f"hint: {planned.hint}", soft_wrap=not out.is_terminal)
     time, basis = f"{figures['predicted_instructions']:,} instructions", ruler(planned.unit.stages)
     time += f" and {figures['predicted_cycles']:,} cycles" if figures["predicted_cycles"] is not None else ""
     if plan.cores > 1:
@@ -94,6 +98,24 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
         drawn: float = energy["total"]  # type: ignore[index]
         said = f"estimated, not measured: {drawn:,.1f} uJ per inference, {board.spec.run_current.words}"
         out.print(said, soft_wrap=not out.is_terminal)
+
+
+def known_slide(planned: Planned) -> Mapping[str, Any] | None:
+    """The part of the report about new rows."""
+    return planned.report["plan"].get("slide")  # type: ignore[attr-defined, no-any-return]
+
+
+def slide_line(slide: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    """What a model that takes new rows computes and keeps."""
+    whole, macs = slide["macs_whole_window"], report["plan"]["macs"]
+    rows = "1 new row" if slide["hop_rows"] == 1 else f"{slide['hop_rows']} new rows"
+    again = slide["recomputed_tensors"]
+    said = "1 tensor keeps no rows and is" if again == 1 else f"{again} tensors keep no rows and are"
+    others = f"; {said} computed again" if again else ""
+    return (
+        f"each inference takes {rows} of the window's {slide['window_rows']}: {macs:,} of {whole:,} MACs "
+        f"({whole / max(1, macs):.3g} x fewer), {slide['state_bytes']:,} bytes kept{others}"
+    )
 
 
 def memories_line(plan: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ from shoehorn_mcu_host.validate.comparison import Comparison, Tolerance
 from shoehorn_mcu_host.validate.outside import Outputs, Source
 from shoehorn_mcu_host.validate.proving import prove, require_provable, write
 from shoehorn_mcu_host.validate.runtimes import RUNTIMES
-from shoehorn_mcu_host.validate.validate import Told, Validation, begins, precise_of, reference_of
+from shoehorn_mcu_host.validate.validate import Told, Validation, begins, enough, precise_of, reference_of, windows_of
 from shoehorn_mcu_host.validate.validate import validate as compare
 
 _COUNT = 10
@@ -57,7 +57,11 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
     help="Values that the model takes for black and white pixels. Default: what its quantisation suggests.",
 )
 @click.option("--quantize", is_flag=True, help="Quantise float arrays of X.npz, which are then real values.")
-@click.option("--count", type=click.IntRange(min=1), help=f"Number of random vectors.  [default: {_COUNT}]")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    help=f"Number of random vectors.  [default: {_COUNT}; those that fill a window of --slide]",
+)
 @click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {device.SEED}]")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Z.npz", help="Write the board's outputs here.")
 @click.option(
@@ -151,7 +155,7 @@ def validate(
     for project in projects:
         plan = Plan.of(project)
         chosen = samples.load(project.described, plan, inputs, labels, quantize, pixels) if inputs else None
-        wanted = len(chosen.vectors) if chosen else count or _COUNT
+        wanted = len(chosen.vectors) if chosen else count or enough(plan, _COUNT)
         given_vectors = (
             chosen.vectors if chosen else vectors.random(project.described, plan.inputs, wanted, seed or device.SEED)
         )
@@ -213,6 +217,7 @@ class _Job:
             source = list(source)
         self.project, self.plan, self.source, self.moved = project, plan, source, moved
         self.reference, self.precise = reference_of(project, plan), precise_of(project)
+        self._windows = windows_of(project, plan)
         self._labels, self._starts = labels, starts
 
     def run(self, link: Link, progress: Callable[[int], None]) -> Validation:
@@ -226,7 +231,7 @@ class _Job:
             progress,
             self.precise,
             reference.reset,
-            Told(self._labels, self._starts),
+            Told(self._labels, self._starts, self._windows),
         )
 
     def beside(self, found: Validation) -> Mapping[str, Comparison]:
@@ -272,6 +277,9 @@ def _print_validation(found: Validation, project: Project) -> None:
         by = f"by up to {found.max_abs_diff}" if found.max_abs_diff else "inside the model, not in the outputs"
         bad = f"{found.mismatched_vectors} {verb} ({by}); first in op {found.first_bad_op}"
         out.print(f"{where}, {bad}", soft_wrap=True)
+    if found.whole_windows and not found.mismatched_vectors:
+        said = f"outputs of all {found.whole_windows} equal to the model's on the whole window"
+        out.print(f"{said}, from reset on", soft_wrap=True)
     if (far := found.precise) is not None:
         apart = f"by up to {far.max_abs_diff:.3g} ({far.max_ulp:,} units of the last place)"
         top1 = f"the same largest element in {far.same_top1} of {_vectors(found.vectors)}"

@@ -54,6 +54,33 @@ class Arena:
 
 
 @dataclass(frozen=True, eq=False)
+class Window:
+    """What a model whose inferences take new rows computes: the outputs of whole windows."""
+
+    graph: Graph  # of a whole window
+    rows: int  # of a window
+    hop: int  # rows that are new in an inference
+    seconds: float | None = None  # that the new rows last, where that is known
+
+    @property
+    def steps(self) -> int:
+        """Inferences until the window is full of rows that were given."""
+        return -(-self.rows // self.hop)
+
+    def json(self, step: Graph) -> dict[str, object]:
+        """The object `plan.slide` of a report; `step` is the graph of an inference."""
+        kept = sum(step.tensors[state.read].type.bytes for state in step.states)
+        return {
+            "hop_rows": self.hop,
+            "window_rows": self.rows,
+            "window_steps": self.steps,
+            "state_bytes": kept,
+            "macs_whole_window": self.graph.macs,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
 class Unit:
     """One model with every decision made; only the C text remains to be written."""
 
@@ -75,6 +102,7 @@ class Unit:
     traceable: bool = True  # a build with SH_TRACE tells of each step
     marked: bool = False  # with SH_TRACE, steps run as often as the application says: their energy is measured
     origin: Origin = Origin()
+    window: Window | None = None  # where an inference takes new rows of it
     threads: bool = False  # several cores are threads that the library itself brings
 
     @property

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from shoehorn_mcu.emit.model.states import first_bytes
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.kernels import Instance, cost
 from shoehorn_mcu.schedule.stage import Stage
@@ -37,7 +38,7 @@ class Features:
     kernels: tuple[Instance, ...]  # each once
     ops: int
     steps: int
-    table_bytes: int  # parameters of the ops, and addresses in tables of rows that are not contiguous
+    table_bytes: int  # parameters of the ops, addresses of rows that are not contiguous, first values of states
     states: int = 0
     scattered: int = 0  # operands whose rows each have an address of their own
     ragged: int = 0  # operands of which not every row of the output needs equally many rows
@@ -78,7 +79,7 @@ def features(unit: Unit) -> Features:
         _kernels(unit.stepped),
         len(unit.stepped),
         len(unit.plan.steps),
-        table_bytes + _struct_bytes(unit.stepped),
+        table_bytes + _struct_bytes(unit.stepped) + first_bytes(unit),
         len(unit.graph.states),
         scattered=sum(name in apart for name, _ in reads) + sum(s.node.output.name in apart for s in unit.stepped),
         ragged=sum(len(set(counts)) > 1 for _, counts in reads),

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from shoehorn_mcu import importers, passes
 from shoehorn_mcu.emit import bindings
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.app import Models
 from shoehorn_mcu.emit.folder.energy import Energy
 from shoehorn_mcu.emit.folder.energy import check as check_energy
 from shoehorn_mcu.emit.folder.framework import NONE, framework_project
-from shoehorn_mcu.emit.folder.graph_file import graph_bytes
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.mlperf import task_of
 from shoehorn_mcu.emit.folder.project import project
 from shoehorn_mcu.emit.folder.single_file import single_file
 from shoehorn_mcu.emit.model.weights import Constants, constants
-from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.unit import InRam, Unit
 from shoehorn_mcu.estimate import flash, hot_weights
 from shoehorn_mcu.estimate.ram import ram
 from shoehorn_mcu.firmware import advice
-from shoehorn_mcu.firmware.limits import Limits, NoBoard, limits
-from shoehorn_mcu.firmware.pipelines import PipelineError, pipeline
+from shoehorn_mcu.firmware.limits import NoBoard
+from shoehorn_mcu.firmware.prepare import Model, Prepared, keeping, prepare, window_of
 from shoehorn_mcu.firmware.report import Json, report, timeless
 from shoehorn_mcu.firmware.settings import Options
+from shoehorn_mcu.firmware.sliding import hint
 from shoehorn_mcu.firmware.slow import slow_parts
-from shoehorn_mcu.importers import Imported
-from shoehorn_mcu.ir import Ends, FileTensor, Graph, Origin
+from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.machine import memories
-from shoehorn_mcu.machine.targets import CPUS, Board, Isa, Machine
-from shoehorn_mcu.passes import PassRecord
-from shoehorn_mcu.passes.ends.ends import AFTER, BEFORE, Asked, with_ends
-from shoehorn_mcu.passes.ends.native_io import native_io
+from shoehorn_mcu.machine.targets import Board, Machine
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
-from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.schedule import pareto, predict
 from shoehorn_mcu.schedule.cuts import Cuts
@@ -47,8 +38,6 @@ from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
 from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import Stage, kernel_bytes, stages
 
-Model = Path | Imported
-"""A model's file, or a model that was imported."""
 LEAST_GAIN = 0.6  # of the number of cores: the predicted speed-up below which a note says why
 
 
@@ -61,28 +50,12 @@ class Planned:
     report: Json
     uncut: Cuts  # the graph and the stages as they are before blocks are cut into chunks
     notes: tuple[str, ...] = ()  # lines for the user: what was ignored, what a choice costs
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A model after the passes, and everything else that its plan depends on beside board, kernels and limits."""
-
-    options: Options  # with the tuning that is for this model
-    limits: Limits
-    source: Graph
-    graph: Graph
-    precise: Graph  # in FloatMode.PRECISE
-    records: Sequence[PassRecord]
-    ends: Ends
-    origin: Origin
-    notes: tuple[str, ...]
-    imported: Imported
-    streaming: str = "--stream-input"  # the option by which the user streams its input
+    hint: str = ""  # what another option would save
 
     @property
-    def name(self) -> str:
-        """The model's C name."""
-        return library_name(self.graph.name)
+    def time(self) -> float:
+        """The predicted time of one inference."""
+        return predict.time(self.unit.plan, self.unit.stages)
 
 
 def plan_model(
@@ -94,6 +67,45 @@ def plan_model(
     library. `say` is called with a line of progress.
     """
     ready = prepare(model, board, options)
+    if ready.sliding is None and ready.wake is None:
+        return replace(_planned(ready, board, say), hint=hint(ready.source, options))
+    return _by_new_rows(ready, board, say)
+
+
+def _by_new_rows(ready: Prepared, board: Board | None, say: Callable[[str], None]) -> Planned:
+    """The plan of a model, or of a pipeline's second one, that takes new rows: of the choices which tensors keep rows
+    that of the fewest MACs which fits, or for the smallest arena that which has it. Of a pipeline the plan of whole
+    windows is another choice. Raises DoesNotFit.
+    """
+    window = ready.wake.sliding if ready.wake else ready.sliding
+    assert window is not None
+    found: list[Planned] = []
+    refusals: list[DoesNotFit] = []
+    smallest, most = ready.options.goal is Goal.SRAM, ready.limits.capacity_bytes
+
+    def tried(each: Prepared) -> None:
+        try:
+            found.append(_planned(each, board, say))
+        except DoesNotFit as refusal:
+            refusals.append(refusal)
+
+    if ready.wake:
+        tried(ready)
+    whole = len(found)
+    for choice in window.choices:
+        room = min((each.unit.plan.total_bytes for each in found), default=most) if smallest else most
+        if room is not None and choice.state_bytes > room and choice is not window.choices[-1]:
+            continue
+        tried(keeping(ready, choice.recomputed) if choice.recomputed or ready.wake else ready)
+        if not smallest and len(found) > whole:
+            break
+    if not found:
+        raise min(refusals, key=lambda one: one.needed_bytes)
+    return min(found, key=lambda one: (one.unit.plan.total_bytes, one.time) if smallest else (one.time, 0))
+
+
+def _planned(ready: Prepared, board: Board | None, say: Callable[[str], None]) -> Planned:
+    """The plan of a prepared model, within the flash that it may use."""
     machine, limit = machine_for([ready], board), ready.limits.flash_bytes
     chosen = stages(ready.graph, machine)
     if limit is not None and chosen:  # before a plan is searched, which may take minutes
@@ -105,38 +117,6 @@ def plan_model(
     if limit is not None and needed.surely_exceeds(limit):
         raise advice.flash_refusal(ready.graph, board, made.unit.plan.arena_bytes, needed, limit)
     return made
-
-
-def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
-    """Imports and optimises the model."""
-    may = limits(board, options)
-    found, origin, joined = _imported(model, options)
-    asked = _asked(options)
-    source, ends = with_ends(found.graph, found.ends, asked, BEFORE)
-    graph, records = passes.run(source, options.disabled, options.preserve)
-    records = [passes.folding(source, found.folded), *records]
-    passes.prove_int32(graph)
-    graph, ends = with_ends(graph, ends, asked, AFTER)
-    precise, graph = graph, with_float_mode(graph, options.float_mode)
-    _require_float_mode(board, may.cpu, options.float_mode)
-    tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, may.cpu or "")
-    notes = (*joined, *(each for each in (options.stand_in, note) if each))
-    return Prepared(replace(options, tuning=tuning), may, source, graph, precise, records, ends, origin, notes, found)
-
-
-def _asked(options: Options) -> Asked:
-    """What the options ask of the model's ends."""
-    return Asked(
-        stateless=options.stateless,
-        states=options.states,
-        pixels=options.pixels,
-        native_io=options.native_io,
-        classes=options.classes,
-        top=options.top,
-        stream_input=options.stream_input,
-        stream_output=options.stream_output,
-        sums="sum-rows" not in options.disabled,
-    )
 
 
 def plan_prepared(
@@ -189,6 +169,7 @@ def plan_prepared(
         classes=options.classes,
         sample_hz=options.sample_hz if options.behind else None,
         origin=ready.origin,
+        window=window_of(ready),
     )
     constant = constants(unit)
     unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
@@ -196,11 +177,19 @@ def plan_prepared(
     flash_bytes = (needed.constant_bytes, needed.code_bytes, may.flash_bytes)
     slow = slow_parts(ready.imported, ready.graph, chosen)
     said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value, slow)
+    if unit.window is not None:
+        slid = {**unit.window.json(made.graph), **(ready.sliding.json() if ready.sliding else {})}
+        said = {**said, "plan": {**_object(said["plan"]), "slide": slid}}
     if options.weights_in_ram is not None:
         own = unit.in_ram
         copied = {"bytes": own.bytes, "arrays": len(own.names), "saved_cycles": own.saved_cycles}
         said = {**said, "weights_in_ram": copied}
     return _with_ram(Planned(unit, constant, said, cuts, tuple(notes)), board, "auto")
+
+
+def _object(value: object) -> Mapping[str, object]:
+    assert isinstance(value, Mapping)
+    return value
 
 
 def _in_ram(unit: Unit, constant: Constants, board: Board | None, options: Options) -> InRam:
@@ -226,46 +215,6 @@ def _with_ram(planned: Planned, board: Board | None, task: str) -> Planned:
         found = ram(*sizes, unit.cores, board, unit.in_ram.bytes)
     parts = None if found is None else {"predicted_bytes": found.bytes, **vars(found)}
     return replace(planned, report={**planned.report, "ram": parts})
-
-
-def _imported(model: Model, options: Options) -> tuple[Imported, Origin, Sequence[str]]:
-    """The model, or the pipeline that it is the front end of; where it is from; lines for the user."""
-    if isinstance(model, Path):
-        found, content = importers.imported(model, options.shapes), model.read_bytes()
-    else:
-        found, content = model, graph_bytes(model.graph)
-    if options.behind is None:
-        return found, _origin(found, model, hashlib.sha256(content).hexdigest(), options), ()
-    wake = importers.imported(options.behind, {})
-    if options.native_io:
-        raise PipelineError("--io native: a pipeline's input is in no file; leave the option out")
-    front, behind = (native_io(each.graph, each.ends) for each in (found, wake))
-    made = pipeline(front, behind, options.strides)
-    sha256 = hashlib.sha256(content + options.behind.read_bytes()).hexdigest()
-    in_float, linear = (*found.in_float, *wake.in_float), found.quantised_linear + wake.quantised_linear
-    others = (*found.others_in_float, *wake.others_in_float)
-    whole = Imported(made.graph, {}, found.folded + wake.folded, in_float, linear, others)
-    return whole, Origin(sha256=sha256, why="it is a pipeline, which is in no file of its own"), made.notes
-
-
-def _origin(found: Imported, model: Model, sha256: str, options: Options) -> Origin:
-    """What a comparison with the model's own runtime needs to know of its file."""
-    if not isinstance(model, Path):
-        return Origin(sha256=sha256, why="its model was given in memory, not as a file")
-    graph, pixels = found.graph, options.pixels
-    inputs, outputs = (
-        tuple(found.ends.get(n) or FileTensor.alike(n, graph.tensors[n].type) for n in names)
-        for names in (graph.inputs, graph.outputs)
-    )
-    return Origin(
-        model.name,
-        sha256,
-        inputs=inputs,
-        outputs=outputs,
-        states=dict(options.states),
-        pixels=(pixels.means, pixels.deviations) if pixels else None,
-        stateless=options.stateless,
-    )
 
 
 def firmware(
@@ -315,18 +264,6 @@ def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:
         if options.goal is Goal.SRAM or streamed or isinstance(options.sram_bytes, int):
             why += ", as they do in smaller plans than that of whole tensors"
         yield f"{options.cores} cores are predicted to be {gain:.1f} times as fast as one: {why}"
-
-
-def _require_float_mode(board: Board | None, core: str | None, mode: FloatMode) -> None:
-    """FloatModeError unless the core has the instructions for the mode."""
-    if mode is FloatMode.PRECISE or (core and Isa.FPU in CPUS[core].isas):
-        return
-    who = f"{board.id} ({core})" if board else core or "portable C"
-    able = ", ".join(name for name, cpu in CPUS.items() if Isa.FPU in cpu.isas)
-    cure = "choose" if core else "name a core by --cpu or --board:"
-    raise FloatModeError(
-        f"{who} has no fused multiply-add and no float16, which --float {mode.value} needs; {cure} {able}"
-    )
 
 
 def machine_for(models: Sequence[Prepared], board: Board | None) -> Machine:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from shoehorn_mcu.emit.linux.package import LinuxPackage, NotForLinux, linux_package
 from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.prepare import Model
 from shoehorn_mcu.firmware.settings import Options
 
 
@@ -26,7 +27,7 @@ def _faults(options: Options, in_one_file: bool) -> Iterator[str]:
 
 
 def alone(
-    model: build.Model, options: Options, say: Callable[[str], None] = lambda _: None, in_one_file: bool = False
+    model: Model, options: Options, say: Callable[[str], None] = lambda _: None, in_one_file: bool = False
 ) -> tuple[build.Planned, LinuxPackage]:
     """The plan, and the files of the library with those for Linux that are text; NotForLinux where it cannot be."""
     refuse(options, in_one_file)

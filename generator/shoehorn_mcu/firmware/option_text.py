@@ -87,6 +87,15 @@ def classes(path: str) -> tuple[str, ...]:
     return found
 
 
+def hop(text: str) -> int | str:
+    """Rows of a window: 2, or a time, 20ms, as it is."""
+    if re.fullmatch(r"[1-9]\d{0,6}", text.strip()):
+        return int(text)
+    if re.fullmatch(r"[1-9]\d{0,6}ms", text.strip()):
+        return text.strip()
+    raise ValueError(f"'{text}' is no hop of a window; write rows, such as 2, or whole milliseconds, such as 20ms")
+
+
 def samples(text: str, rate: int) -> int:
     """Samples: 320, or at this rate 20ms."""
     match = re.fullmatch(r"(\d{1,7})(ms)?", text.strip())

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 from shoehorn_mcu.firmware import option_text
 from shoehorn_mcu.firmware.pipelines import Strides
 from shoehorn_mcu.firmware.settings import Fit, Options
+from shoehorn_mcu.firmware.sliding import hop_of
 from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes.ends.user_ends import Pixels
@@ -247,6 +248,14 @@ class PlanOptions:
         Group.ENDS,
         "Begin every inference with the first values of the model's states, such as an LSTM's.",
     )
+    slide: int | str | None = _row(
+        None,
+        "--slide N|TIME",
+        Group.ENDS,
+        "Take N new rows of the model's window in each inference, or 20ms of them, and compute only what they change. "
+        "With a time, a row lasts --stride samples of --rate.",
+        read=option_text.hop,
+    )
     behind: Place | None = _row(
         None,
         "--pipeline",
@@ -257,17 +266,25 @@ class PlanOptions:
         None,
         "--stride TIME",
         Group.SEVERAL,
-        "Hop between the slices of a pipeline: samples, or 20ms. Default: two thirds of a slice.",
+        "Hop between the slices of a pipeline, or from row to row of --slide: samples, or 20ms. Default: two thirds of "
+        "a slice, and one sample.",
     )
     slices: int | None = _row(
         None,
         "--slices N",
         Group.SEVERAL,
-        "New slices in an inference of a pipeline. Default: 1, or all that a MODEL2 with states takes.",
+        "New slices in an inference of a pipeline, or hops of --slide. Default: 1, or all that a MODEL2 with states "
+        "takes.",
         least=1,
     )
     sample_hz: int = _row(
-        16000, "--rate HZ", Group.SEVERAL, "Samples per second of a pipeline.", least=1, most=10**6, shown=True
+        16000,
+        "--rate HZ",
+        Group.SEVERAL,
+        "Samples per second of a pipeline, or of the rows of --slide.",
+        least=1,
+        most=10**6,
+        shown=True,
     )
 
 
@@ -309,6 +326,7 @@ def resolved(options: PlanOptions, caller_arena: bool = False) -> tuple[targets.
         classes=names(options.classes),
         behind=Path(options.behind) if options.behind is not None else None,
         strides=Strides(options.stride, options.slices),
+        hop=hop_of(options.slide, options.stride, options.slices, options.sample_hz),
         sample_hz=options.sample_hz,
     )
 

@@ -41,7 +41,7 @@ class Pipeline:
     notes: tuple[str, ...]
 
 
-def pipeline(front: Graph, wake: Graph, strides: Strides = DEFAULT) -> Pipeline:
+def pipeline(front: Graph, wake: Graph, strides: Strides = DEFAULT, seen: int | None = None) -> Pipeline:
     """The samples go through `front` slice by slice, and its features of the last slices through `wake`.
 
     `front` maps samples to one vector of features; `wake` takes a whole number of such vectors. A model that keeps
@@ -49,7 +49,7 @@ def pipeline(front: Graph, wake: Graph, strides: Strides = DEFAULT) -> Pipeline:
     Slices begin `strides.samples` apart, or two thirds of a slice (TFLite Micro's micro_speech: 20 of 30 ms).
     `front` runs once for each new slice; its states go from one run to the next. Before the first samples all samples
     are 0, and all features what `wake`'s input has for 0. Features are given as they are stored where one of both has
-    no scale. Raises PipelineError.
+    no scale. `seen`: the slices that `wake` decides by, where it keeps rows of the earlier ones. Raises PipelineError.
     """
     samples, features = _ends(front, "front end")
     given, _ = _ends(wake, "model behind it")
@@ -84,7 +84,7 @@ def pipeline(front: Graph, wake: Graph, strides: Strides = DEFAULT) -> Pipeline:
     net.states += (State(outputs[s.read], outputs[s.write], outputs[s.initial]) for s in wake.states)
     notes = (
         f"each inference takes {net.tensors[net.inputs[0]].type.elements} samples: {_count(fresh, 'new slice')} of "
-        f"{window}, {stride} apart, of the {slices} that {wake.name} sees",
+        f"{window}, {stride} apart, of the {seen or slices} that {wake.name} sees",
         *junction,
     )
     ends = tuple(net.inputs), (outputs[wake.outputs[0]],)

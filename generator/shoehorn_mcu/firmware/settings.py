@@ -22,6 +22,14 @@ class Fit(Enum):
 
 
 @dataclass(frozen=True)
+class Hop:
+    """The rows that are new in an inference, and how long they last, where that is known."""
+
+    rows: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class Options:
     """The options of the command line."""
 
@@ -55,5 +63,6 @@ class Options:
     sample_hz: int = 16000  # of a pipeline's samples
     slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
     one_memory: bool = False  # further memories of the board are not used
+    hop: Hop | None = None  # the model takes new rows of its window
     stream_output: bool = False  # the output is handed out row by row
     weights_in_ram: int | Fit | None = None  # most bytes of constants that start-up copies to RAM; FIT: what is left

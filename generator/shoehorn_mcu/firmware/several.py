@@ -14,15 +14,9 @@ from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.estimate import flash
 from shoehorn_mcu.estimate.ram import ram
 from shoehorn_mcu.firmware import advice
-from shoehorn_mcu.firmware.build import (
-    Model,
-    Planned,
-    Prepared,
-    machine_for,
-    plan_prepared,
-    prepare,
-)
+from shoehorn_mcu.firmware.build import Planned, machine_for, plan_prepared
 from shoehorn_mcu.firmware.limits import limits
+from shoehorn_mcu.firmware.prepare import Model, Prepared, prepare
 from shoehorn_mcu.firmware.report import Json, timeless
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine.targets import Board, Machine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -14,6 +15,8 @@ from shoehorn_mcu.importers.fault import ImportFault, Refusal, UnsupportedModel,
 from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, replacement
 from shoehorn_mcu.ir import Graph, Node, Op, TensorType
 from shoehorn_mcu.ops.maps import Formulaic
+from shoehorn_mcu.passes.ends.kept_rows import Choice, choices, what_repeats
+from shoehorn_mcu.passes.ends.slide import windows
 from shoehorn_mcu.planner.live_ranges import live_ranges
 
 _HANDLE = "resource"  # TFLite's type of the names of variables
@@ -60,6 +63,20 @@ class Kind:
 
 
 @dataclass(frozen=True)
+class Slide:
+    """A model that takes new rows of its window: by choice which tensors keep rows, what a step computes and keeps."""
+
+    hop_rows: int
+    window_rows: int
+    macs_whole_window: int
+    choices: tuple[Choice, ...]
+
+    def json(self) -> dict[str, object]:
+        each = [{"macs": choice.macs, "state_bytes": choice.state_bytes} for choice in self.choices]
+        return {**vars(self), "choices": each}
+
+
+@dataclass(frozen=True)
 class Inspection:
     """A model, whether it can run or not."""
 
@@ -71,6 +88,8 @@ class Inspection:
     diagnosis: str  # of the model as a whole, "" where there is nothing to say
     refused: tuple[str, ...]  # all that cannot run, one line each; empty: the model can be planned
     grouped: tuple[str, ...] = ()  # the same with a line for each cause
+    hint: str = ""  # what taking new rows only would save
+    slide: Slide | None = None  # what it computes and keeps with so many new rows, if that was asked for
 
     @property
     def macs(self) -> int | None:
@@ -96,8 +115,11 @@ class Inspection:
         return sorted(found, key=lambda each: (-each.refused, -(each.macs or 0), -each.count))
 
 
-def inspect_file(path: Path, shapes: importers.Shapes) -> Inspection:
-    """What is in a model file. Raises ImportFault where nothing in it can be seen."""
+def inspect_file(path: Path, shapes: importers.Shapes, hop: int | None = None) -> Inspection:
+    """What is in a model file, and with a `hop` what it computes of so many new rows.
+
+    Raises ImportFault where nothing in the file can be seen, and SlideError where the model is no window.
+    """
     suffix = path.suffix.lower().removeprefix(".")
     try:
         graph = importers.load(path, shapes)
@@ -122,7 +144,22 @@ def inspect_file(path: Path, shapes: importers.Shapes) -> Inspection:
         "",
         tuple(refused),
         tuple(refused),
+        _hint(graph) if hop is None and not refused else "",
+        _slide(graph, hop) if hop is not None else None,
     )
+
+
+def _hint(graph: Graph) -> str:
+    with suppress(ShoehornError):
+        simple, _ = passes.run(graph, which=passes.SIMPLIFYING)
+        return what_repeats(windows(simple, 1))
+    return ""
+
+
+def _slide(graph: Graph, hop: int) -> Slide:
+    simple, _ = passes.run(graph, which=passes.SIMPLIFYING)
+    given = windows(simple, hop)
+    return Slide(hop, given.rows, given.graph.macs, tuple(choices(given.shifted)))
 
 
 def _end(name: str, kind: TensorType) -> End:
@@ -273,6 +310,8 @@ def to_json(found: Inspection) -> Mapping[str, object]:
         "supported": not found.refused,
         "diagnosis": found.diagnosis,
         "refused": list(found.refused),
+        **({"slide": found.slide.json()} if found.slide else {}),
+        **({"hint": found.hint} if found.hint else {}),
         "kinds": [{**vars(kind), "reasons": list(kind.reasons)} for kind in found.kinds],
         "ops": [
             {

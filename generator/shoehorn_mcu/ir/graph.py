@@ -151,6 +151,14 @@ class Op:
         """Whether output pixel i, of N*H*W, depends on pixel i of each row input alone, or on the one pixel it has."""
         return False
 
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        """The op that computes these output rows (of one image of NHWC) alone; None: it is computed whole.
+
+        Its operands are the rows that `rows` names for them, from the first to the last of each operand, with `apart`
+        only each so many-th. An op with parts computes every row by the same function of the rows that are named.
+        """
+        return self if apart == 1 and self.pixelwise(sig) else None
+
     def channels(self, node: Node[Self]) -> Channels | None:
         """How channels depend on each other; None: all channels of all operands are kept or dropped together."""
         return None

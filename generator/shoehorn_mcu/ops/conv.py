@@ -16,7 +16,7 @@ from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales, scaled_sums
 from shoehorn_mcu.ops.linear import conv_scales as conv_scales
 from shoehorn_mcu.ops.linear import folded_bias as folded_bias
 from shoehorn_mcu.ops.real import Reals
-from shoehorn_mcu.ops.rules import ByPixels, refuse, want, want_rank, window_count, window_rows
+from shoehorn_mcu.ops.rules import ByPixels, refuse, want, want_rank, window_count, window_part, window_rows
 
 T = TypeVar("T", Floats, Ints, Reals)
 
@@ -128,6 +128,16 @@ class _Convolution(Window, LinearOp):
         if bias.shape != (channels,):
             raise refuse(self, f"bias has shape {bias.shape}, ({channels},) is needed")
         return x.shape[0], *self.positions(x, weights), channels
+
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        window = self.padding.top, self.weights(sig).shape[1], self.stride[0], self.dilation[0]
+        found = window_part(rows, sig.inputs[0].nhwc[1], window, apart)
+        if found is None:
+            return None
+        top, bottom, stride, dilation = found
+        padding = replace(self.padding, top=top, bottom=bottom)
+        over, along = self.stride[1], self.dilation[1]
+        return replace(self, padding=padding, stride=(stride, over), dilation=(dilation, along))
 
     def _cases(self, node: Node[Self]) -> tuple[Bools, Bools]:
         """LinearView's `down` and `across`."""

@@ -16,7 +16,7 @@ from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
 from shoehorn_mcu.ops.clamp import Bounds, Clamp, Clamped
 from shoehorn_mcu.ops.fixed_point import Scale, quantize_multiplier, rescale
-from shoehorn_mcu.ops.rules import broadcast_by_pixels, broadcast_rows, broadcast_shape, refuse, want
+from shoehorn_mcu.ops.rules import broadcast_by_pixels, broadcast_rows, broadcast_shape, keeps_rows, refuse, want
 
 __all__ = [
     "Add",
@@ -103,6 +103,9 @@ class Broadcast(Op):
 
     def pixelwise(self, sig: Signature) -> bool:
         return broadcast_by_pixels(sig)
+
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        return self if keeps_rows(sig, apart) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, Bools, Channels, Node, Op, OpFault, Range, Signature, Tensor, TensorType, Tie
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
-from shoehorn_mcu.ops.rules import ByPixels, as_4d, refuse, want
+from shoehorn_mcu.ops.rules import ByPixels, as_4d, keeps_rows, refuse, want
 
 __all__ = ["Concat", "Pad", "PickChannels", "Reshape", "Sharer", "Slice", "Transpose"]
 
@@ -67,6 +67,13 @@ class Reshape(Mover):
         most = (x_row - step + y_row - 1) // x_row + 1
         return (tuple(row if row <= last else None for row in range(first, first + most)),)
 
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        """Where an output row is some whole rows."""
+        whole = sig.output.row_elements % sig.inputs[0].row_elements == 0
+        if apart != 1 or not whole or len(self.shape) != 4 or self.shape[0] != 1:
+            return None
+        return replace(self, shape=(1, len(rows), *self.shape[2:]))
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return arrays[0].reshape(self.shape)
 
@@ -112,6 +119,9 @@ class Pad(Mover):
         before = as_4d(self.before, 0)
         image, row = image - before[0], out_y - before[1]
         return ((image * h + row if 0 <= image < n and 0 <= row < h else None,),)
+
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        return self if keeps_rows(sig, apart) and not any(self.before[:2] + self.after[:2]) else None
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
@@ -174,6 +184,9 @@ class Concat(Sharer):
             place[axis] -= kind.nhwc[axis]
         return tuple(found)
 
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        return self if keeps_rows(sig, apart) and self.axis > 1 and len(sig.output.shape) == 4 else None
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return np.concatenate(list(arrays), axis=self.axis)
 
@@ -227,6 +240,12 @@ class Slice(Sharer):
         image, out_y = divmod(y, sig.output.nhwc[1])
         begin, step = as_4d(self.begin, 0), as_4d(self.step, 1)
         return (((begin[0] + image * step[0]) * sig.inputs[0].nhwc[1] + begin[1] + out_y * step[1],),)
+
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        if len(self.size) != 4 or self.begin[0] or self.size[0] != 1 or self.step[1] < 1 or self.step[1] % apart:
+            return None
+        begin, size = (0, 0, *self.begin[2:]), (1, len(rows), *self.size[2:])
+        return replace(self, begin=begin, size=size, step=(1, self.step[1] // apart, *self.step[2:]))
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         places = (

@@ -12,7 +12,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, DType, Node, Op, OpFault, Pairwise, Signature, TensorType
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.formula import Formula, parse
-from shoehorn_mcu.ops.rules import broadcast_by_pixels, refuse, want
+from shoehorn_mcu.ops.rules import broadcast_by_pixels, keeps_rows, refuse, want
 
 __all__ = ["Formulaic", "Map", "MatMul", "Reduce", "Scan", "TopIndices"]
 
@@ -85,6 +85,9 @@ class Map(Formulaic):
     def pixelwise(self, sig: Signature) -> bool:
         return len(sig.output.shape) <= 4 and broadcast_by_pixels(sig)
 
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        return self if keeps_rows(sig, apart) else None
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         found = np.broadcast_to(self.parsed(*arrays), sig.output.shape)
         return np.ascontiguousarray(found).reshape(sig.output.shape)  # which makes a number a list of one
@@ -105,6 +108,9 @@ class _AlongColumns(Formulaic):
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return ((y,),)
+
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        return self if keeps_rows(sig, apart) else None
 
     def _check_combination(self, node: Node) -> None:
         """The formula combines two elements to one of the same type."""

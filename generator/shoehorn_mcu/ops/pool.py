@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Clamped
 from shoehorn_mcu.ops.conv import Padding, positions, taps
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, quantize_multiplier, rescale
 from shoehorn_mcu.ops.real import Reals
-from shoehorn_mcu.ops.rules import ByPixels, as_4d, refuse, want, want_rank, window_rows
+from shoehorn_mcu.ops.rules import ByPixels, as_4d, keeps_rows, refuse, want, want_rank, window_part, window_rows
 
 T = TypeVar("T", Ints, Reals)
 
@@ -114,6 +114,15 @@ class Pool2d(Clamped):
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return window_rows(y, sig, self.padding.top, self.kernel[0], self.stride[0])
+
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        window = self.padding.top, self.kernel[0], self.stride[0], 1
+        found = window_part(rows, sig.inputs[0].nhwc[1], window, apart)
+        if found is None:
+            return None
+        top, bottom, stride, _ = found
+        padding = replace(self.padding, top=top, bottom=bottom)
+        return replace(self, padding=padding, stride=(stride, self.stride[1]))
 
     def _taps(self, x: T, outside: float, sig: Signature) -> list[T]:
         """For each position of the kernel, the element that each output reads there; `outside` in the padding."""
@@ -224,6 +233,9 @@ class Mean(Op):
         images = range(n) if kept_n < n else [image]
         heights = range(h) if kept_h < h else [row]
         return (tuple(i * h + j for i in images for j in heights),)
+
+    def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
+        return self if keeps_rows(sig, apart) and not {0, 1} & set(self.axes) else None
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         if sig.output.dtype in real.STORED:

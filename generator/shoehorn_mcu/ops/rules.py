@@ -55,6 +55,31 @@ def _taps(image: int, height: int, first: int, kernel: int, dilation: int) -> tu
     return tuple(image + row if 0 <= row < height else None for row in rows)
 
 
+def keeps_rows(sig: Signature, apart: int = 1) -> bool:
+    """Whether all tensors of an op whose row y is made of rows y are images, so that it can be cut by rows."""
+    return apart == 1 and all(len(kind.shape) == 4 for kind in (*sig.inputs, sig.output) if kind.rows > 1)
+
+
+def window_part(
+    rows: range, height: int, window: tuple[int, int, int, int], apart: int
+) -> tuple[int, int, int, int] | None:
+    """Padding above and below, stride and dilation for these output rows of a window op, see `Op.part`; None where one
+    of them reads padding alone, or its rows are no `apart` from each other.
+
+    `window` is the padding above, the rows of the kernel, its stride and its dilation.
+    """
+    top, kernel, stride, dilation = window
+    if dilation % apart or (len(rows) > 1 and stride % apart):
+        return None
+    begins = [row * stride - top for row in rows]
+    inside = [[at for at in range(b, b + kernel * dilation, dilation) if 0 <= at < height] for b in begins]
+    if not all(inside):
+        return None
+    first, last = min(each[0] for each in inside), max(each[-1] for each in inside)
+    above, below = first - begins[0], begins[-1] + (kernel - 1) * dilation - last
+    return above // apart, below // apart, max(1, stride // apart), dilation // apart
+
+
 def last_rows(op: Op, x: TensorType, window: int) -> tuple[int, ...]:
     """The shape of x with the last row of each `window` rows of an image; raises OpFault where they do not fit."""
     want_rank(op, "x", x.shape, 4)

@@ -73,7 +73,7 @@ class PassRecord:
     macs_after: int
 
 
-PIPELINE: tuple[Pass, ...] = (
+SIMPLIFYING: tuple[Pass, ...] = (
     Pass("drop-dead", drop_dead),  # first: an unneeded reader would stop the other passes
     Pass("lift-transposes", lift_transposes),
     Pass("merge-transposes", merge_transposes),
@@ -96,16 +96,24 @@ PIPELINE: tuple[Pass, ...] = (
     ),  # after the passes that fold pads and clamps into convolutions
     Pass("fold-constant-channels", fold_constant_channels),
     Pass("widen-depthwise", widen_depthwise),  # the passes before it may leave a single channel
+)
+"""Those that leave ops of model files alone. Behind them `--slide` rewrites windows (ends/slide.py)."""
+
+BY_ROWS: tuple[Pass, ...] = (
     Pass("sum-rows", sum_rows),  # no pass before knows its ops
     Pass("turn-states", turn_states),  # before rows are shared: it looks for a concatenation
     Pass("share-rows", share_rows),  # no pass before asks whether rows are shared
     Pass("insert-slices", insert_slices),  # behind it: other ops cannot read parts of rows that share-rows moves
 )
+"""Those that ask which rows are read."""
+
+PIPELINE: tuple[Pass, ...] = (*SIMPLIFYING, *BY_ROWS)
 
 
 CHOICES: Mapping[str, str] = {
     "pre-pack-weights": "lays constants out as the chosen kernel loads them",
     "toom-cook": "computes convolutions by fewer products, of transformed weights, where flash and scratch allow it",
+    "slide": "lets the second model of a pipeline compute only what new slices change",
     "overwrite-inputs": "lets a row be written over one that is read for the last time to compute it",
 }
 """What `--disable` takes besides: not rewrites of the graph, but what the choice of kernels and the planner may do."""
@@ -123,9 +131,12 @@ def folding(graph: Graph, folded: int) -> PassRecord:
 
 
 def run(
-    graph: Graph, disabled: frozenset[str] = frozenset(), preserve: tuple[str, ...] = ()
+    graph: Graph,
+    disabled: frozenset[str] = frozenset(),
+    preserve: tuple[str, ...] = (),
+    which: tuple[Pass, ...] = PIPELINE,
 ) -> tuple[Graph, list[PassRecord]]:
-    """The graph after every pass that is not disabled, verified after each, and a report of each pass.
+    """The graph after every pass of `which` that is not disabled, verified after each, and a report of each pass.
 
     Tensors named in `preserve` become outputs after the model's own. `disabled` may also name CHOICES, which are made
     later. Raises PassError or TensorError for unknown names.
@@ -138,7 +149,7 @@ def run(
         raise PassError(f"no pass is called '{unknown[0]}'; {cure}")
     graph = verify(_preserved(graph, preserve))
     records = []
-    for each in PIPELINE:
+    for each in which:
         if each.name in disabled:
             continue
         with np.errstate(all="ignore"):  # passes look at what they compute of constants

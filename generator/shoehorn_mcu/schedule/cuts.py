@@ -88,6 +88,7 @@ class Cuts:
             ops=tuple(op for op in self.graph.ops if op.name in block.ops),
             inputs=tuple(tensor.name for tensor in own[0].row_inputs),
             outputs=(own[-1].node.output.name,),
+            states=(),
         )
         return cut, split.with_chunks(alone, [cut])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from shoehorn_mcu import passes
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.limits import limits
+from shoehorn_mcu.firmware.prepare import Prepared
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph, Origin
@@ -108,7 +109,7 @@ def _cuts(graph: Graph, board: Board) -> Cuts:
     """The ops of an int8 graph after the passes, with their kernels."""
     after, records = passes.run(graph, _OPTIONS.disabled)
     may = limits(board, _OPTIONS)
-    ready = build.Prepared(_OPTIONS, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
+    ready = Prepared(_OPTIONS, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
     return Cuts(after, stages(after, build.machine_for([ready], board)))
 
 

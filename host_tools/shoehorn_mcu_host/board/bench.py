@@ -100,6 +100,23 @@ class Timing:
     cycles: Cycles | None = None
     no_cycles: str = ""  # why there are none, where the board has a model of its timing or several cores
     cores: Cores = Cores()
+    signal_seconds: float | None = None  # that the rows or samples of an inference last, where it is known
+
+    @property
+    def signal(self) -> dict[str, Any] | None:
+        """The object `signal` of `gen bench --json`: how much of the time that its input lasts an inference takes, and
+        cycles per second of it, where cycles are known.
+        """
+        if self.signal_seconds is None:
+            return None
+        median, cycles = _median(self.totals), None
+        seconds = median / 1e6 if self.unit == MICROSECONDS.name else None
+        if self.cycles is not None:
+            cycles = _median([count.cycles for count in self.cycles.totals])
+            seconds = cycles / self.cycles.hz if self.cycles.hz else None
+        load = None if seconds is None else round(100 * seconds / self.signal_seconds, 3)
+        each = None if cycles is None else round(cycles / self.signal_seconds)
+        return {"seconds": self.signal_seconds, "cycles_per_second": each, "load_percent": load}
 
     def json(self, board: str, transport: str, clock_name: str) -> dict[str, Any]:
         """The object that `gen bench --json` prints."""
@@ -113,6 +130,7 @@ class Timing:
             "total": _spread(self.totals),
             "cores": self.cores.json(),
             "cycles": self.cycles.json() if self.cycles else None,
+            **({"signal": self.signal} if self.signal else {}),
             "ops": [
                 {"name": name, "kernel": kernel, "median": median, "cycles": cycles}
                 for (name, kernel, median), cycles in zip(self.ops, by_op, strict=True)
@@ -160,6 +178,7 @@ def bench(
         cycles,
         meter.reason,
         shared,
+        plan.signal_seconds,
     )
 
 

@@ -137,6 +137,20 @@ class Placement(_Document):
         return found
 
 
+class Slide(_Document):
+    """The window that inferences move along by new rows."""
+
+    window_rows: Positive
+    hop_rows: Positive
+    seconds: Annotated[float, Field(gt=0)] | None = None  # that the new rows last
+
+    @pydantic.model_validator(mode="after")
+    def _moves_within_the_window(self) -> Slide:
+        if self.hop_rows > self.window_rows:
+            raise ValueError(f"a window of {self.window_rows} rows takes {self.hop_rows} new ones")
+        return self
+
+
 class PlanDocument(_Document):
     """plan.json."""
 
@@ -147,6 +161,7 @@ class PlanDocument(_Document):
     states: tuple[Name, ...] = ()
     classes: tuple[str, ...] = ()
     sample_hz: Positive | None = None
+    slide: Slide | None = None
     inputs: Annotated[tuple[End, ...], Field(min_length=1)]
     outputs: Annotated[tuple[End, ...], Field(min_length=1)]
     ops: tuple[PlannedOp, ...]

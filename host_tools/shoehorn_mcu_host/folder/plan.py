@@ -90,6 +90,7 @@ class Plan:
     states: tuple[str, ...] = ()  # tensors that keep their values between inferences
     classes: tuple[str, ...] = ()  # names of the classes that the first output tells apart, where they are known
     sample_hz: int | None = None  # samples per second of the one input, where they are known
+    slide: documents.Slide | None = None  # the window that inferences move along by new rows, where they do
     overlapping: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Step number -> addresses of its rows, for steps that write some bytes twice: see `op_crcs`."""
 
@@ -97,6 +98,18 @@ class Plan:
     def streamed_row_bytes(self) -> int:
         """The size of a streamed input's rows, else 0."""
         return self.row_bytes[self.inputs[0].name] if self.streamed else 0
+
+    @property
+    def signal_seconds(self) -> float | None:
+        """The time that the new rows or samples of an inference last, where it is known."""
+        if self.slide is not None:
+            return self.slide.seconds
+        return int(np.prod(self.inputs[0].shape)) / self.sample_hz if self.sample_hz and self.states else None
+
+    @property
+    def window_steps(self) -> int:
+        """Inferences until the window is full of rows that were given; 0 where there is no window."""
+        return -(-self.slide.window_rows // self.slide.hop_rows) if self.slide else 0
 
     @property
     def pushes(self) -> int:
@@ -134,6 +147,7 @@ class Plan:
             plan.states,
             plan.classes,
             plan.sample_hz,
+            plan.slide,
             _overlapping(plan, computing),
         )
 

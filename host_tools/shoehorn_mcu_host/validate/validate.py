@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from shoehorn_mcu_host.base.errors import FolderDamaged
 from shoehorn_mcu_host.board.link import Inference, Link, Mode, Progress
-from shoehorn_mcu_host.folder.documents import CURE
+from shoehorn_mcu_host.folder.documents import CURE, Tensor
 from shoehorn_mcu_host.folder.plan import Array, End, Plan, alike
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.folder.vectors import Vector
@@ -43,9 +43,47 @@ def precise_of(project: Project) -> Reference | None:
     return _load(project, "precise")
 
 
+def windows_of(project: Project, plan: Plan) -> Windows | None:
+    """The folder's model of whole windows, ready to run; None where the firmware takes its whole input."""
+    if plan.slide is None:
+        return None
+    project.check_intact("reference/window/graph.json", "reference/window/constants.bin")
+    return Windows(_load(project, "window"), plan.slide.hop_rows)
+
+
 def _load(project: Project, part: str = "") -> Reference:
     """The models of a firmware have the C in common."""
     return Reference.load(project.described, part, project.folder / "reference" / "runtime")
+
+
+class Windows:
+    """The model of whole windows, which gets the rows that a model of new rows gets."""
+
+    def __init__(self, whole: Reference, hop: int) -> None:
+        """`hop`: the rows of each inference."""
+        self._whole, self._hop = whole, hop
+        self.reset()
+
+    def reset(self) -> None:
+        """All windows are at rest: their rows are 0."""
+        self._whole.reset()
+        kinds = (self._whole.tensors[name] for name in self._whole.inputs)
+        self._rows = [np.full(kind.shape, _zero(kind), np.dtype(kind.dtype)) for kind in kinds]
+
+    def run(self, rows: Vector) -> Mapping[str, Array]:
+        """The outputs of the windows that end with these rows; a pipeline keeps its windows itself."""
+        pairs = list(zip(self._rows, rows, strict=True))
+        if any(window.shape != new.shape for window, new in pairs):
+            self._rows = [np.concatenate([window[:, self._hop :], new], axis=1) for window, new in pairs]
+        else:
+            self._rows = list(rows)
+        found = self._whole.run(self._rows)
+        return {name: found[name] for name in self._whole.outputs}
+
+
+def _zero(kind: Tensor) -> int:
+    """The stored value of 0."""
+    return kind.zero_points[0] if kind.zero_points else 0
 
 
 @dataclass(frozen=True)
@@ -71,6 +109,7 @@ class Validation:
     precise: Deviation | None = None  # None: the firmware itself is precise
     accuracy: Accuracy | None = None  # None: there were no labels
     exact: Mapping[str, Array] | None = None  # the outputs in precise float32, where the firmware is not precise
+    whole_windows: int | None = None  # vectors that were also compared with whole windows; None: it has none
 
     def json(self, transport: str) -> dict[str, Any]:
         """The object that `gen validate --json` prints."""
@@ -83,6 +122,7 @@ class Validation:
             "seconds": round(self.seconds, 3),
             **({"precise": asdict(self.precise)} if self.precise else {}),
             **({"accuracy": self.accuracy.json()} if self.accuracy else {}),
+            **({"whole_windows": self.whole_windows} if self.whole_windows is not None else {}),
         }
 
 
@@ -96,6 +136,17 @@ def begins(plan: Plan, count: int, starts: Sequence[int] = ()) -> Sequence[int]:
     return starts or [number for number in range(count) if _begins(number)]
 
 
+def enough(plan: Plan, few: int) -> int:
+    """How many vectors show what a model does: a `few`, or where its window fills, as many as the sequences up to the
+    first one that fills it have.
+    """
+    count = length = SEQUENCE
+    while length < plan.window_steps + 1:
+        length *= 2
+        count += length
+    return max(few, count) if plan.slide else few
+
+
 def _begins(number: int) -> bool:
     before, rest = divmod(number, SEQUENCE)
     return rest == 0 and before & (before + 1) == 0
@@ -107,6 +158,7 @@ class Told:
 
     labels: Labels | None = None  # one for each vector, or with `starts` for the last one of each sequence
     starts: Sequence[int] = ()  # the vectors with which sequences begin; none: see SEQUENCE
+    windows: Windows | None = None  # whose new rows the vectors are, where the firmware takes new rows
 
 
 NOTHING_TOLD = Told()
@@ -125,7 +177,8 @@ def validate(
     """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
 
     A model with states computes sequences: before each of them they are reset, on the board and, by `reset`, in the
-    reference. With labels it counts how often each of them is right. The link's board must run this plan (HostError).
+    reference. Outputs of a model that takes new rows are compared with those of the whole windows, too. With labels it
+    counts how often each of them is right. The link's board must run this plan (HostError).
     """
     link.expect(plan)
     begun, before = time.monotonic(), link.retries
@@ -136,12 +189,15 @@ def validate(
         if plan.states and is_first(number):
             link.reset()
             reset()
-            if precise:
-                precise.reset()
+            for other in (precise, told.windows):
+                if other is not None:
+                    other.reset()
         data = [array.tobytes() for array in vector]
         found = link.infer(data, sizes, Mode.CRC, progress, plan.streamed_row_bytes, plan.handed_out)
-        seen.add(found, reference(vector), precise.run(vector) if precise else {})
-    return seen.validation(time.monotonic() - begun, link.retries - before, precise is not None, told)
+        whole = told.windows.run(vector) if told.windows else {}
+        seen.add(found, reference(vector), precise.run(vector) if precise else {}, whole)
+    made = seen.validation(time.monotonic() - begun, link.retries - before, precise is not None, told)
+    return replace(made, whole_windows=made.vectors) if told.windows else made
 
 
 class _Seen:
@@ -156,10 +212,16 @@ class _Seen:
         self._first_bad: str | None = None  # in the first mismatched vector
         self._largest: int | float = 0
 
-    def add(self, found: Inference, wanted: Mapping[str, Array], precise: Mapping[str, Array]) -> None:
-        """The board's results for a vector, and all tensors of the references."""
+    def add(
+        self,
+        found: Inference,
+        wanted: Mapping[str, Array],
+        precise: Mapping[str, Array],
+        whole: Mapping[str, Array],
+    ) -> None:
+        """The board's results for a vector, all tensors of the references, and the outputs of the whole window."""
         arrays = _arrays(self._plan, found)
-        bad = _first_bad_op(self._plan, found, arrays, wanted)
+        bad = _first_bad_op(self._plan, found, arrays, wanted) or _first_other(self._plan, arrays, whole)
         self._first_bad = self._first_bad if self._mismatched else bad
         self._mismatched += bad is not None
         self._said.append(wanted[self._plan.outputs[0].name])
@@ -221,6 +283,15 @@ def _first_bad_op(plan: Plan, found: Inference, arrays: Mapping[str, Array], wan
     writers = {op.output: op.name for op in plan.ops}
     for name, array in arrays.items():
         if alike(array).tobytes() != alike(wanted[name]).tobytes():
+            return writers.get(name, name)
+    return None
+
+
+def _first_other(plan: Plan, arrays: Mapping[str, Array], whole: Mapping[str, Array]) -> str | None:
+    """The op that writes the first output which is not that of the whole window."""
+    writers = {op.output: op.name for op in plan.ops}
+    for name, array in arrays.items():
+        if name in whole and alike(array).tobytes() != alike(whole[name]).tobytes():
             return writers.get(name, name)
     return None
 

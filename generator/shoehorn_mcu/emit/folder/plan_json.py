@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.unit import Unit, Window
 from shoehorn_mcu.ir import FileTensor, Origin, TensorType
 from shoehorn_mcu.planner.memory_plan import SRAM, Step
 
@@ -54,6 +54,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         **({"states": [state.read for state in unit.graph.states]} if unit.graph.states else {}),
         **({"classes": list(unit.classes)} if unit.classes else {}),
         **({"sample_hz": unit.sample_hz} if unit.sample_hz else {}),
+        **({"slide": _slide(unit.window)} if unit.window else {}),
         "inputs": _ends(unit, unit.graph.inputs),
         "outputs": _ends(unit, unit.graph.outputs),
         "ops": [{"name": s.name, "kernel": s.kernel.name, "output": s.node.output.name} for s in unit.stages],
@@ -81,6 +82,12 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
             for s in plan.scratch
         ],
     }
+
+
+def _slide(window: Window) -> Mapping[str, object]:
+    """The windows that inferences move along."""
+    seconds = {} if window.seconds is None else {"seconds": window.seconds}
+    return {"window_rows": window.rows, "hop_rows": window.hop, **seconds}
 
 
 def source_json(origin: Origin) -> Mapping[str, object]:

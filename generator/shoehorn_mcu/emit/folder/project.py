@@ -106,7 +106,8 @@ def refresh_models(files: Bundle, folder: Path, names: Sequence[str], cores: int
 def _reference(unit: Unit, place: str) -> Bundle:
     """`reference/` without the runtime: the model for the reference runtime; `place` is the path of the folder.
 
-    `reference/precise/` has the model in precise float32 where the firmware's is not.
+    `reference/precise/` has the model in precise float32 where the firmware's is not, and `reference/window/` the model
+    of whole windows where the firmware takes new rows.
     """
     flush = unit.precise is not None or unit.flushes
     own = reference_files(unit.graph, unit.name, unit.source_sha256, flush)
@@ -115,12 +116,16 @@ def _reference(unit: Unit, place: str) -> Bundle:
     if unit.precise is not None:
         precise = reference_files(unit.precise, unit.name, unit.source_sha256)
         files |= {f"{place}precise/{path}": _bytes(precise[path]) for path in ("graph.json", "constants.bin")}
+    if unit.window is not None:
+        whole = reference_files(unit.window.graph, unit.name, unit.source_sha256, flush)
+        files |= {f"{place}window/{path}": _bytes(whole[path]) for path in ("graph.json", "constants.bin")}
     return files
 
 
 def _reference_runtime(units: Iterable[Unit]) -> Bundle:
     """`reference/runtime/`: the C of the reference runtime for the contracts of these models."""
-    graphs = [graph for unit in units for graph in (unit.graph, unit.precise) if graph is not None]
+    windows = [unit.window.graph for unit in units if unit.window]
+    graphs = [*windows, *(graph for unit in units for graph in (unit.graph, unit.precise) if graph is not None)]
     used = {oracle(node).source for graph in graphs for node in graph.nodes() if not node.op.view}
     return {f"reference/runtime/{path}": text for path, text in with_included(used).items()}
 

@@ -29,7 +29,7 @@ def _ends(unit: Unit) -> list[str]:
 
 
 def _includes(unit: Unit, form: Forms) -> list[str]:
-    needed = dict.fromkeys((*form.inputs.includes, *form.states.includes, *form.cores.includes))
+    needed = dict.fromkeys((*form.inputs.includes, *form.states.includes, *form.cores.includes, *form.sliding.includes))
     inserting = any(stage.node.row_part for stage in unit.stepped)
     return [
         f'#include "{unit.name}.h"',
@@ -147,6 +147,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         *(steps.table(unit, schedule) if schedule.is_table else []),
         *form.classes.definitions,
         *form.inputs.running(schedule),
+        *form.sliding.definitions,
         *form.arenas.definitions,
         "",
     ]

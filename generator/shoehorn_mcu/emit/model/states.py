@@ -93,15 +93,13 @@ class States(Form):
         unit = self._unit
         arrays, body = [], []
         for number, state in enumerate(unit.graph.states):
-            place = address(unit, state.read)
-            data = unit.graph.tensors[state.initial].data
-            assert data is not None  # verify
-            raw = np.frombuffer(data.tobytes(), np.uint8)
-            if (raw == raw[0]).all():
-                body.append(f"memset({place}, {raw[0]}, {raw.size});")
+            data = repeated(unit, state)
+            size, name = unit.type(state.read).bytes, f"state{number}"
+            if data.nbytes == 0:
+                body.append(f"memset({address(unit, state.read)}, {_first_byte(unit, state)}, {size});")
             else:
-                arrays += [c.array(f"state{number}", _little_endian(data), "static const"), ""]
-                body.append(f"memcpy({place}, state{number}, {raw.size});")
+                arrays += [c.array(name, _little_endian(data), "static const"), ""]
+                body += _copies(unit, state, name, data.nbytes)
             if state.read in unit.rings:
                 body.append(f"{_first(number)} = 0;")
         return [
@@ -117,6 +115,44 @@ class States(Form):
         """As of a model without states; the last row ends the inference."""
         lines = c.block(f"if ({last})", ["arrived = 0;", *self.end])
         return [*lines[:-1], *c.block("} else", ["arrived++;"])]
+
+
+def first_bytes(unit: Unit) -> int:
+    """Bytes of the first values of all states that are in flash."""
+    return sum(repeated(unit, state).nbytes for state in unit.graph.states)
+
+
+def repeated(unit: Unit, state: State) -> Array:
+    """The first values of a state as few rows of which the others are repetitions; nothing where all are one byte."""
+    data, kind = _initial(unit, state), unit.type(state.read)
+    raw = np.frombuffer(data.tobytes(), np.uint8)
+    if (raw == raw[0]).all():
+        return data.ravel()[:0]
+    rows = raw.reshape(kind.rows, kind.row_bytes)
+    fewest = next(n for n in range(1, kind.rows + 1) if (rows[n:] == rows[: kind.rows - n]).all())
+    return data.ravel()[: fewest * kind.row_elements]
+
+
+def _initial(unit: Unit, state: State) -> Array:
+    data = unit.graph.tensors[state.initial].data
+    assert data is not None  # verify
+    return data
+
+
+def _first_byte(unit: Unit, state: State) -> int:
+    return _initial(unit, state).tobytes()[0]
+
+
+def _copies(unit: Unit, state: State, name: str, part: int) -> list[str]:
+    """The statements that put rows of `part` bytes one behind the other into a state, the last ones not all."""
+    size = unit.type(state.read).bytes
+    times, rest = divmod(size, part)
+    arena, at = unit.arena_of(state.read), unit.placements[state.read].address
+    if times == 1 and not rest:
+        return [f"memcpy({address(unit, state.read)}, {name}, {size});"]
+    place = c.offset(arena, at)
+    lines = c.block(f"for (int32_t i = 0; i < {times}; i++)", [f"memcpy({place} + i * {part}, {name}, {part});"])
+    return [*lines, *([f"memcpy({c.offset(arena, at + times * part)}, {name}, {rest});"] if rest else [])]
 
 
 def _little_endian(data: Array) -> Array:

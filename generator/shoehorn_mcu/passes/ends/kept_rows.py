@@ -1,0 +1,128 @@
+"""Which tensors of a sliding window keep rows, and which compute them again: from the least work to the fewest bytes.
+
+Keeping the rows of a tensor saves what they are computed from; of a deep model with padding that is most of its memory.
+Not keeping them moves the need for rows to the tensors in front, so single tensors are tried, one after the other, and
+groups of tensors that follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from shoehorn_mcu.passes.ends.shifted_rows import Shifted, Step
+from shoehorn_mcu.passes.ends.slide import Windows
+
+Recomputed = frozenset[str]
+"""Tensors of which no rows are kept."""
+
+LEAST_GAIN = 1.5  # times fewer MACs: what a hint, or a pipeline of new rows, is worth
+_LEAST_ROWS = 8  # of what may be a window
+MOST = 10  # choices that are worth a plan
+_ALL = 8  # tensors of which all subsets are tried
+_ENDS = 14  # tensors at which a group may begin or end: those that keep most
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Tensors of which no rows are kept, and what a step then computes and keeps."""
+
+    recomputed: Recomputed
+    macs: int
+    state_bytes: int
+
+
+def choices(shifted: Shifted, most: int = MOST) -> Sequence[Choice]:
+    """The choices of which no other takes less of both, those of least work first: at most so many.
+
+    The first keeps all rows that can be kept.
+    """
+    tried = {*_one_by_one(shifted), *_groups(shifted), *_subsets(shifted)}
+    found = {_choice(shifted, tensors) for tensors in tried}
+    ordered = sorted(found, key=lambda each: (each.macs, each.state_bytes, sorted(each.recomputed)))
+    best: list[Choice] = []
+    for each in ordered:
+        if not best or each.state_bytes < best[-1].state_bytes:
+            best.append(each)
+    return _spread(best, most)
+
+
+def _choice(shifted: Shifted, recomputed: Recomputed) -> Choice:
+    step = shifted.step(recomputed)
+    return Choice(recomputed, step.macs, step.state_bytes)
+
+
+def _keeping(shifted: Shifted, step: Step) -> list[str]:
+    """The tensors that keep rows, but for the inputs, which nothing can compute again."""
+    inputs = shifted.graph.inputs
+    return [name for name in shifted.nodes if name not in inputs and name in step.uses and step.uses[name].lines]
+
+
+def _one_by_one(shifted: Shifted) -> Iterator[Recomputed]:
+    """From all that can be kept, always without that tensor which frees the most bytes for a MAC."""
+    recomputed: Recomputed = frozenset()
+    step = shifted.step()
+    while True:
+        yield recomputed
+        tried = [(recomputed | {name}, shifted.step(recomputed | {name})) for name in _keeping(shifted, step)]
+        saving = [(each, other) for each, other in tried if other.state_bytes < step.state_bytes]
+        if not saving:
+            return
+        bytes_, macs = step.state_bytes, step.macs
+        recomputed, step = max(saving, key=lambda pair: (bytes_ - pair[1].state_bytes) / max(1, pair[1].macs - macs))
+
+
+def _groups(shifted: Shifted) -> Iterator[Recomputed]:
+    """All tensors, and those from one that keeps many bytes to another."""
+    step, names = shifted.step(), list(shifted.origins)
+    sizes = {n: sum(line.rows for line in use.lines) * _row_bytes(shifted, n) for n, use in step.uses.items()}
+    large = sorted(_keeping(shifted, step), key=lambda name: -sizes[name])[:_ENDS]
+    places = sorted(names.index(name) for name in large)
+    yield frozenset(names)
+    for i, first in enumerate(places):
+        for last in places[i:]:
+            yield frozenset(names[first : last + 1])
+        yield frozenset(names[first:])
+
+
+def _subsets(shifted: Shifted) -> Iterator[Recomputed]:
+    """All subsets of the few tensors that keep most, alone and with all that keep nothing as long as these do."""
+    step, names = shifted.step(), list(shifted.origins)
+    keeping = _keeping(shifted, step)
+    sizes = {n: sum(line.rows for line in step.uses[n].lines) * _row_bytes(shifted, n) for n in keeping}
+    large = sorted(keeping, key=lambda name: -sizes[name])[:_ALL]
+    others = frozenset(names) - set(keeping)
+    for count in range(1, len(large) + 1):
+        for each in combinations(large, count):
+            yield frozenset(each)
+            yield frozenset(each) | others
+
+
+def _row_bytes(shifted: Shifted, name: str) -> int:
+    return shifted.graph.tensors[name].type.row_bytes
+
+
+def _spread(choices: Sequence[Choice], most: int) -> Sequence[Choice]:
+    """At most so many of them, with both ends and else those that are furthest apart in bytes."""
+    kept = list(choices)
+    while len(kept) > most:
+        gaps = [kept[i - 1].state_bytes / max(1, kept[i + 1].state_bytes) for i in range(1, len(kept) - 1)]
+        del kept[1 + gaps.index(min(gaps))]
+    return kept
+
+
+def what_repeats(given: Windows) -> str:
+    """A line about what a hop of one row saves, where that is a third of the work and the windows are no images."""
+    _, rows, columns, _ = given.graph.tensors[given.graph.inputs[0]].type.nhwc
+    whole = given.graph.macs
+    if rows == columns or rows < _LEAST_ROWS:
+        return ""
+    step = given.shifted.step()
+    if whole < LEAST_GAIN * step.macs or not step.macs:
+        return ""
+    gain = whole / step.macs
+    return (
+        f"{100 * (1 - step.macs / whole):.0f} % of the work repeats if one new row of {rows} arrives per inference: "
+        f"--slide 1, {gain:.{0 if gain >= 10 else 1}f} x fewer MACs, {step.state_bytes:,} bytes kept"
+    )

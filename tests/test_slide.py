@@ -1,0 +1,285 @@
+"""`--slide`: models of windows that compute new rows only, row by row against the whole window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from samples import sample
+from slide_nets import Net, ecg, har, lying, random_net, tcn, whole_stream
+
+from shoehorn_mcu import importers, ops, passes
+from shoehorn_mcu.ir import Graph, Op, Signature, TensorType
+from shoehorn_mcu.passes import BY_ROWS
+from shoehorn_mcu.passes.ends import slide_check
+from shoehorn_mcu.passes.ends.kept_rows import choices
+from shoehorn_mcu.passes.ends.slide import Slid, SlideError, slide, windows
+from shoehorn_mcu.passes.ends.slide_check import SlideFault, check_slid
+from tests.shared import MODELS, needs_shared
+
+
+@cache
+def road(name: str) -> Graph:
+    graph, _ = passes.run(importers.load(MODELS / name), which=passes.SIMPLIFYING)
+    return graph
+
+
+def slid(graph: Graph, hop: int, recomputed: frozenset[str] = frozenset()) -> Slid:
+    found = slide(windows(graph, hop), recomputed)
+    assert found.graph.macs == found.step.macs
+    return found
+
+
+def checked(graph: Graph, hop: int, recomputed: frozenset[str] = frozenset()) -> Slid:
+    """Every row of each step, and each output after all passes, is that of the whole window."""
+    found = slid(graph, hop, recomputed)
+    final, _ = passes.run(found.graph, which=BY_ROWS)
+    assert check_slid(found, final) >= min(4, 2 * found.windows.steps)
+    return found
+
+
+def kept_bytes(found: Slid) -> int:
+    return sum(found.graph.tensors[state.read].type.bytes for state in found.graph.states)
+
+
+KNOWN: tuple[tuple[str, Callable[[], Graph], int, int, int], ...] = (
+    ("tcn-valid", lambda: tcn(127, causal=False), 1, 16_096, 1_996),
+    ("tcn-causal", lambda: tcn(128, causal=True), 1, 16_096, 1_996),
+    ("har-1", lambda: har(), 1, 37_664, 7_492),
+    ("har-4", lambda: har(), 4, 88_064, 2_148),
+)
+
+
+@pytest.mark.parametrize(("graph", "hop", "macs", "bytes_"), [pytest.param(*c[1:], id=c[0]) for c in KNOWN])
+def test_a_model_of_a_known_kind_computes_and_keeps_what_was_counted_by_hand(
+    graph: Callable[[], Graph], hop: int, macs: int, bytes_: int
+) -> None:
+    found = slid(graph(), hop)
+
+    assert (found.step.macs, found.step.state_bytes) == (macs, bytes_)
+    assert kept_bytes(found) == bytes_
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_network_of_dilated_convolutions_has_the_rows_of_the_whole_window(causal: bool) -> None:
+    checked(tcn(66, causal, width=2), 3)
+
+
+ROADS = (
+    ("mlperf-sww-int8.tflite", 1, 46_040, 3_536),
+    ("tflm-micro-speech.tflite", 2, 92_800, 4_920),
+    ("mlperf-kws-dscnn-int8.tflite", 12, 1_636_608, 9_250),
+)
+
+
+@needs_shared
+@pytest.mark.parametrize(("name", "hop", "macs", "bytes_"), ROADS)
+def test_a_road_model_computes_new_rows_only(name: str, hop: int, macs: int, bytes_: int) -> None:
+    found = checked(road(name), hop)
+
+    assert (found.step.macs, found.step.state_bytes) == (macs, bytes_)
+
+
+@needs_shared
+def test_rows_that_are_kept_need_not_be_side_by_side() -> None:
+    """By hops of 16 rows yamnet reads few rows near its upper edge: all rows of the windows between are 205,952 B."""
+    found = slid(road("st-yamnet256-int8.tflite"), 16)
+
+    assert found.windows.rows == 96
+    assert found.step.state_bytes == 92_288
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_random_model_computes_every_row_of_the_whole_window(seed: int) -> None:
+    checked(random_net(seed, 20), seed % 8 + 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 1100))
+def test_more_random_models_compute_every_row_of_the_whole_window(seed: int) -> None:
+    graph = random_net(seed, 36)
+    checked(graph, seed % 8 + 1)
+    inner = [op.output for op in graph.ops][:: 1 + seed % 3]
+    checked(graph, seed % 5 + 1, frozenset(inner))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sequence_along_columns_is_slid_like_one_along_rows(seed: int) -> None:
+    net = Net("sequence", {"x": (1, 40, 1, 3)}, seed)
+    net.conv(4, 3 + seed % 2, pads=(1, 1))
+    net.conv(0, 3, stride=1 + seed % 2)
+    net.pool(ops.MaxPool2d, 2, 2)
+    net.cut(net.at, 2, net.kind.shape[1] - 3)
+    net.dense(3)
+    standing = net.graph()
+    found, wanted = checked(lying(standing), 2), slid(standing, 2)
+
+    assert found.windows.graph.tensors["x"].type.shape == (1, 40, 1, 3)
+    assert (found.step.macs, found.step.state_bytes) == (wanted.step.macs, wanted.step.state_bytes)
+
+
+def test_a_hop_of_the_whole_window_keeps_nothing() -> None:
+    graph = har(40)
+    found = checked(graph, 40)
+
+    assert (found.graph.states, found.step.macs) == ((), graph.macs)
+
+
+def test_tensors_that_are_to_be_recomputed_keep_nothing() -> None:
+    graph = har(40)
+    first = next(iter(graph.ops)).output
+    kept, without = slid(graph, 2), checked(graph, 2, frozenset({first}))
+
+    assert any(state.read.startswith(first) for state in kept.graph.states)
+    assert not any(state.read.startswith(first) for state in without.graph.states)
+    assert without.step.macs > kept.step.macs
+    all_ = checked(graph, 2, frozenset(op.output for op in graph.ops))
+    assert all_.step.macs == graph.macs
+    assert all_.step.state_bytes == 38 * 9
+
+
+def test_a_row_that_waits_for_several_steps_is_kept_once_for_each() -> None:
+    """With a hop of 1 below a stride of 2 every second row that is kept belongs to a window."""
+    net = Net("wait", {"x": (1, 9, 1, 1)})
+    net.conv(1, 1, stride=2)
+    net.dense(1)
+    found = checked(net.graph(), 1)
+
+    (state,) = found.graph.states
+    assert found.graph.tensors[state.read].type.shape == (1, 8, 1, 1)
+    assert found.step.macs == 1 + 5
+
+
+def test_the_check_names_the_row_that_differs() -> None:
+    found = slid(har(40), 2)
+    (first, *_) = found.graph.states
+    initial = found.graph.tensors[first.initial]
+    assert initial.data is not None
+    wrong = initial.data.copy()
+    wrong[0, -1, 0, 0] += 1
+    tensors = {**found.graph.tensors, first.initial: replace(initial, data=wrong)}
+    planted = replace(found, graph=replace(found.graph, tensors=tensors))
+
+    with pytest.raises(SlideFault, match=r"row \d+ of 'x' differs from the whole window's in step 0"):
+        check_slid(planted, found.graph)
+    with pytest.raises(SlideFault, match="output 'dense7' differs from the whole window's in step"):
+        check_slid(found, planted.graph)
+
+
+def test_of_windows_that_take_long_some_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = har(40)
+    monkeypatch.setattr(slide_check, "MOST_MACS", 10 * graph.macs)
+    found = slid(graph, 2)
+
+    assert check_slid(found, found.graph) == 12  # each fourth of 40, the second and the last one
+
+
+def with_input(shape: tuple[int, ...], *more: tuple[int, ...]) -> Graph:
+    net = Net("model", {f"x{i}": each for i, each in enumerate((shape, *more))})
+    for name in net.inputs:
+        net.at = name
+        net.put(ops.Reshape, (name,), shape=(1, net.kind.elements))
+    return net.graph(*(op.output for op in net.ops))
+
+
+REFUSED = (
+    ("no time", lambda: with_input((1, 640)), 1, "the input 'x0' int8[1x640] has no axis of rows"),
+    ("images", lambda: with_input((2, 8, 8, 3)), 1, "the input 'x0' int8[2x8x8x3] has no axis of rows"),
+    ("too far", lambda: har(40), 41, "--slide 41: the window has 40 rows; give 1 to 40"),
+    ("two rates", lambda: with_input((1, 40, 1, 3), (1, 20, 1, 3)), 1, "the rows here are 'x0' 40, 'x1' 20"),
+    ("states", lambda: slid(har(40), 4).graph, 1, "keeps states already ('x_kept')"),
+)
+
+
+@pytest.mark.parametrize(("graph", "hop", "why"), [pytest.param(*c[1:], id=c[0]) for c in REFUSED])
+def test_a_model_that_is_no_window_is_refused_in_a_line(graph: Callable[[], Graph], hop: int, why: str) -> None:
+    with pytest.raises(SlideError) as refused:
+        windows(graph(), hop)
+
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [op for op in ops.OPS if op.part is not Op.part], ids=lambda op: op.__name__)
+def test_a_part_of_an_op_computes_the_rows_of_the_whole_one(kind: type[Op]) -> None:
+    """From the rows that `rows` names for it, whatever the others hold."""
+    rng, parts, tries = np.random.default_rng(1), 0, 0
+    while parts < 4 and tries < 400:
+        tries += 1
+        graph = sample(kind, rng)
+        (op,) = graph.ops
+        node = graph.node(op)
+        rows = node.output.type.nhwc[1]
+        images = (*node.row_inputs, node.output)
+        if len(node.output.type.shape) != 4 or any(tensor.type.nhwc[0] != 1 for tensor in images):
+            continue
+        first = int(rng.integers(rows))
+        part = range(first, int(rng.integers(first, rows)) + 1)
+        found = op.part(part, node.sig)
+        if found is None:
+            continue
+        parts += 1
+        arrays = {n: graph.tensors[n].data for n in graph.tensors if graph.tensors[n].data is not None}
+        arrays |= {n: _any(graph.tensors[n].type, rng) for n in graph.inputs}
+        whole = op.reference([arrays[n] for n in op.inputs], node.sig)
+        given, kinds = [], []
+        by_operand = list(zip(*(op.rows(y, node.sig) for y in part), strict=True))
+        for place, tensor in enumerate(node.inputs):
+            array, shape = arrays[tensor.name], tensor.type.shape
+            if place < len(node.row_inputs) and tensor.type.rows > 1:
+                read = {row for each in by_operand[place] for row in each if row is not None}
+                array = array.reshape(1, *tensor.type.nhwc[1:])[:, min(read) : max(read) + 1]
+                shape = array.shape
+            given.append(array)
+            kinds.append(replace(tensor.type, shape=shape))
+        output = replace(node.output.type, shape=(1, len(part), *node.output.type.shape[2:]))
+        sig = Signature(tuple(kinds), output)
+        assert found.infer(sig.inputs) == output.shape
+        assert np.array_equal(found.reference(given, sig), whole[:, part.start : part.stop])
+    assert parts > 1
+
+
+def _any(kind: TensorType, rng: np.random.Generator) -> np.ndarray:
+    if kind.dtype.numpy.kind in "iu":
+        low, high = kind.dtype.limits
+        return rng.integers(max(low, -100), min(high, 100), kind.shape).astype(kind.dtype.numpy)
+    return rng.normal(0, 1, kind.shape).astype(kind.dtype.numpy)
+
+
+@needs_shared
+def test_the_choices_lead_from_the_least_work_to_the_fewest_bytes() -> None:
+    """Of MLPerf's keyword spotter at two rows a step; the last keeps the rows of the input alone."""
+    graph = road("mlperf-kws-dscnn-int8.tflite")
+    given = windows(graph, 2)
+    found = choices(given.shifted)
+
+    macs, bytes_ = [each.macs for each in found], [each.state_bytes for each in found]
+    assert (macs[0], bytes_[0]) == (1_105_408, 24_470)
+    assert (macs[-1], bytes_[-1]) == (graph.macs, 47 * 10)
+    assert (1_394_688, 8_790) in zip(macs, bytes_, strict=True)
+    assert macs == sorted(macs) and bytes_ == sorted(bytes_, reverse=True)
+    assert [given.shifted.step(each.recomputed).state_bytes for each in found] == bytes_
+    assert [each.macs for each in choices(given.shifted, 3)] == [macs[0], choices(given.shifted, 3)[1].macs, macs[-1]]
+
+
+def test_convolutions_over_a_sequence_of_a_file_get_a_row_for_each_sample() -> None:
+    """ONNX: 1x1x32, of which the exporter's Conv1d is one over columns; float32, every bit of it."""
+    graph, _ = passes.run(ecg(32).graph, which=passes.SIMPLIFYING)
+    found = checked(graph, 2)
+
+    assert found.windows.graph.tensors["ecg"].type.shape == (1, 32, 1, 1)
+    assert (graph.macs, found.step.macs, found.step.state_bytes) == (12_112, 6_288, 1_336)
+
+
+@needs_shared
+def test_a_streaming_model_s_window_keeps_what_its_authors_keep() -> None:
+    """microWakeWord's okay_nabu by three rows of 170: the same work as its hand-made streaming form, of 3,472 bytes."""
+    graph, _ = passes.run(
+        whole_stream(importers.load(MODELS / "mww-okay-nabu-v2.tflite"), 170), which=passes.SIMPLIFYING
+    )
+    found = slid(graph, 3)
+
+    assert (graph.macs, found.step.macs, found.step.state_bytes) == (839_424, 24_096, 3_152)
