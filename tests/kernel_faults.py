@@ -311,6 +311,29 @@ _TOOM_UP = (
     ("saturation", '"ssat %[value], #8, %[value], asr', '"ssat %[value], #9, %[value], asr'),
 )
 
+_THUMB_TOOM = (
+    ("tail", "words, y + o, op.y_step, left)", "words, y + o, op.y_step, left - 1)"),  # the last pixel
+    ("tail", "i = elements * UNITS; i < apart; i++", "i = apart; i < apart; i++"),  # what fills a turn
+    ("tail", "i < channels; i++, x++", "i + 1 < channels; i++, x++"),
+    ("padding", "column >= 0 && column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width"),
+    ("padding", "column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width + 1"),
+    ("padding", "memset(to, (uint8_t)op->x_zero", "memset(to, 0"),
+    ("packing", "excess[i] <<= ABOVE_LOG2;", "excess[i] <<= ABOVE_LOG2 - 1;"),
+    ("packing", "totals[k] += d[k];", "totals[k] += d[0];"),
+    ("transform", "d[4] - 4 * d[2]", "d[4] - 2 * d[2]"),
+    ("transform", "*to = d[5] - d[3] - 2 * twice;", "*to = d[5] - d[1] - 2 * twice;"),
+    ("transform", "*to = d[1] - d[3];", "*to = d[1] - d[2];"),
+    ("points", "out[0] = at_5;", "out[0] = at_4;"),
+    ("points", "(twice_odd << 1)", "twice_odd"),
+    ("points", "out[1] = odd + at_4 - at_3;", "out[1] = odd + at_4 - at_2;"),
+    ("scale", "sum >> 3) * 0xAAAAAAABu", "sum >> 3) * 0xAAAAAAADu"),
+    ("scale", "return (int32_t)sum >> 1;", "return (int32_t)sum;"),
+    ("rounding", "b > (uint32_t)words[2]", "b > 0xFFFFFFFEu"),
+    ("rounding", "(b * (uint32_t)words[5] >> words[6])", "0u"),
+    ("saturation", "words[1] - (value & ~(value >> 31))", "words[1] - value"),
+    ("saturation", "(uint32_t)(value & ~(value >> 31))", "(uint32_t)value"),
+)
+
 OWN = {
     "filter_bank_c": (
         ("tail", "b <= op.channels", "b < op.channels"),
@@ -607,6 +630,7 @@ OWN = {
     "conv2d_s8_simd32_wide_up_1x1": (*_WIDE_UP, *_THREE),
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
+    "conv2d_s8_thumb_toom": _THUMB_TOOM,
     "conv2d_s8_simd32_toom": (*_TOOM, *_TOOM_SCALES, *_CLAMPED),
     "conv2d_s8_simd32_toom_up": (*_TOOM, *_TOOM_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),

@@ -272,7 +272,7 @@ def _inserted_convolutions(rng: Rng) -> Iterator[Graph]:
     """Convolutions, in float32, too."""
     pad = ops.Padding(1, 1, 1, 1)
     modes = (lambda real: real, lambda real: with_float_mode(real, FloatMode.RELAXED), _in_float16)
-    shapes = ((8, 4, 5, 1), (3, 5, 4, 3), (16, 8, 3, 3), (13, 9, 2, 1), (12, 3, 7, 1), (33, 2, 3, 3))
+    shapes = ((8, 4, 5, 1), (3, 5, 4, 3), (16, 8, 3, 3), (13, 9, 2, 1), (12, 3, 7, 1), (33, 2, 3, 3), (4, 3, 18, 3))
     for number, (inputs, outputs, width, kernel) in enumerate(shapes):
         x, shape = (1, 2, width, inputs), (outputs, kernel, kernel, inputs)
         shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad if kernel > 1 else ops.Padding()}
@@ -346,7 +346,7 @@ def _three_columns(rng: Rng) -> Iterator[Graph]:
         shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
         shape = (OUTPUTS[number % len(OUTPUTS)], height, 3, inputs)
         made = linear(ops.Conv2d, rng, several[number % len(several)], x, shape, **shared)
-        yield replace(made if number % 7 else with_offset_weights(made, rng), name=KEPT)
+        yield made if number % 7 else with_offset_weights(made, rng)
 
 
 def _least_weights(rng: Rng) -> Iterator[Graph]:
