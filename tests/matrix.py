@@ -364,6 +364,31 @@ def _least_weights(rng: Rng) -> Iterator[Graph]:
         yield replace(graph, tensors={**graph.tensors, **least}, name=KEPT)
 
 
+def _constant_channels(rng: Rng) -> Iterator[Graph]:
+    """Channels without weights, whose scales are tiny or large, beside usual ones."""
+    window = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(1, 1, 1, 1)}
+    for op_class, x, shape in (
+        (ops.Conv2d, (1, 2, 9, 8), (5, 3, 3, 8)),
+        (ops.Conv2d, (1, 2, 5, 16), (6, 1, 1, 16)),
+        (ops.DepthwiseConv2d, (1, 2, 5, 8), (1, 3, 3, 8)),
+    ):
+        spread = window if shape[1] == 3 else {**window, "padding": ops.Padding()}
+        graph = linear(op_class, rng, DATA[0], x, shape, **spread)
+        axis, count = (3, shape[3]) if op_class is ops.DepthwiseConv2d else (0, shape[0])
+        scales = tuple((0.01, 1e-9, 40.0)[i % 3] for i in range(count))
+        weights, bias = graph.tensors["x1"], graph.tensors["x2"]
+        assert weights.data is not None and bias.data is not None
+        kept = np.moveaxis(weights.data, axis, 0).copy()
+        kept[np.arange(count) % 3 > 0] = 0
+        changed = {
+            "x1": Tensor(
+                "x1", replace(weights.type, quant=Quant(scales, (0,) * count, axis)), np.moveaxis(kept, 0, axis)
+            ),
+            "x2": Tensor("x2", replace(bias.type, quant=Quant(scales, (0,) * count, 0)), bias.data // 20),
+        }
+        yield replace(graph, tensors={**graph.tensors, **changed}, name=KEPT)
+
+
 def _partial_sums(rng: Rng) -> Iterator[Graph]:
     """Partial sums over windows: all of a convolution's geometry, and inputs around fours."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 11)):
@@ -635,6 +660,7 @@ def cases() -> list[Graph]:
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
     found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
+    found += _constant_channels(np.random.default_rng(14))
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]
