@@ -312,7 +312,7 @@ _TOOM_UP = (
 )
 
 _THUMB_TOOM = (
-    ("tail", "words, y + o, op.y_step, left)", "words, y + o, op.y_step, left - 1)"),  # the last pixel
+    ("tail", "words, y + o, left)", "words, y + o, left - 1)"),  # the last pixel
     ("tail", "i = elements * UNITS; i < apart; i++", "i = apart; i < apart; i++"),  # what fills a turn
     ("tail", "i < channels; i++, x++", "i + 1 < channels; i++, x++"),
     ("padding", "column >= 0 && column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width"),
@@ -495,7 +495,7 @@ OWN = {
     "conv2d_s8_thumb_wide": (
         *_THUMB,
         ("tail", "rest > 0; rest -= SH_PIXELS", "rest > 1; rest -= SH_PIXELS"),
-        ("tail", "left > SH_TAPS ? NOT_LAST", "left > 4 * SH_TAPS ? NOT_LAST"),
+        ("tail", "left > SH_TAPS || !SCALES", "left > 4 * SH_TAPS || !SCALES"),
         ("tail", "sum[2] = 0;", "sum[2] = 1 << 20;"),
         ("padding", "line + ix * channels + channel", "line + ix * channels"),
         ("tail", "at.element += run;", "at.element = run;"),
@@ -631,6 +631,12 @@ OWN = {
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
     "conv2d_s8_thumb_toom": _THUMB_TOOM,
+    "conv2d_s8_thumb_toom_exact": (_THUMB_TOOM[0], *_THUMB_TOOM[11:16]),
+    "conv2d_s8_thumb_exact": (
+        ("tail", "pixel++) {\n                y[", "pixel += 2) {\n                y["),
+        ("tail", "left > SH_TAPS || !SCALES_ITSELF", "left > SH_TAPS"),
+        ("packing", "sum += SH_PIXELS) {\n            SH_ROLLED", "sum += 3) {\n            SH_ROLLED"),
+    ),
     "conv2d_s8_simd32_toom": (*_TOOM, *_TOOM_SCALES, *_CLAMPED),
     "conv2d_s8_simd32_toom_up": (*_TOOM, *_TOOM_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),

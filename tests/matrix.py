@@ -109,6 +109,13 @@ def _largest(rng: Rng, shape: tuple[int, ...]) -> Array:
     return np.full(shape, 127, np.int8) * rng.choice(np.array([-1, 1], np.int8), (shape[0], *[1] * (len(shape) - 1)))
 
 
+def _both_ends(rng: Rng, shape: tuple[int, ...]) -> Array:
+    """Columns of the largest values, and then of the least."""
+    values = np.full(shape, 127, np.int8)
+    values[:, :, shape[2] // 2 :] = -128
+    return values
+
+
 def _small(rng: Rng, shape: tuple[int, ...]) -> Array:
     return rng.integers(-3, 4, shape, np.int8)
 
@@ -389,6 +396,24 @@ def _constant_channels(rng: Rng) -> Iterator[Graph]:
         yield replace(graph, tensors={**graph.tensors, **changed}, name=KEPT)
 
 
+def _coarse(rng: Rng) -> Iterator[Graph]:
+    """Convolutions with so many sums for an output step that no line in 32 bits has its thresholds (sh_steps32.h)."""
+    coarse = replace(DATA[0], y=Quant((200.0,), (3,)))
+    largest = replace(DATA[2], y=coarse.y, weight_scale=coarse.weight_scale, inputs=_both_ends)
+    data = (coarse, replace(largest, clamp=ops.Clamp(-128, 100)), replace(largest, clamp=ops.Clamp(-100, 127)))
+    for number, (inputs, outputs, width, kernel) in enumerate(
+        ((16, 5, 9, 3), (16, 4, 17, 3), (16, 3, 17, 3), (150, 6, 5, 1), (160, 2, 4, 1), (16, 7, 18, 3), (16, 4, 5, 3))
+    ):
+        x, shape, pad = (1, 2, width, inputs), (outputs, kernel, kernel, inputs), kernel // 2
+        stride = 1 + number // 6
+        shared = {"stride": (1, stride), "dilation": (1, 1), "padding": ops.Padding(pad, pad, pad, pad)}
+        graph = linear(ops.Conv2d, rng, data[number % 3], x, shape, **shared)
+        yield replace(graph, name=KEPT)
+        inserting = inserted(graph, 3, 1, 2, True)
+        if inputs < 150:
+            yield replace(frozen(inserting, random_inputs(inserting, rng)), name=KEPT)
+
+
 def _partial_sums(rng: Rng) -> Iterator[Graph]:
     """Partial sums over windows: all of a convolution's geometry, and inputs around fours."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 11)):
@@ -660,7 +685,7 @@ def cases() -> list[Graph]:
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
     found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
-    found += _constant_channels(np.random.default_rng(14))
+    found += [*_constant_channels(np.random.default_rng(14)), *_coarse(np.random.default_rng(15))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]

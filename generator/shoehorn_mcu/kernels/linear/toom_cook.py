@@ -13,6 +13,7 @@ Cook multiply integers.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -208,10 +209,17 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
     )
 
 
-def _accepts_thumb(node: Node[Conv2d]) -> bool:
+def _of_three_columns(node: Node[Conv2d]) -> bool:
     op, width = node.op, node.weights.type.shape[2]
-    fits = width == TAPS and op.stride[1] == op.dilation[1] == 1 and has_one_group(node)
-    return fits and thumb_conv.scales(node, CONV2D) is not None
+    return width == TAPS and op.stride[1] == op.dilation[1] == 1 and has_one_group(node)
+
+
+def _accepts_thumb(node: Node[Conv2d]) -> bool:
+    return _of_three_columns(node) and not thumb_conv.exactly(node)
+
+
+def _accepts_thumb_exact(node: Node[Conv2d]) -> bool:
+    return _of_three_columns(node) and thumb_conv.exactly(node)
 
 
 def _filled(node: Node[Conv2d]) -> int:
@@ -222,13 +230,14 @@ def _filled(node: Node[Conv2d]) -> int:
 
 def _pack_thumb(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     of, rounding = linear(node, CONV2D), thumb_conv.scales(node, CONV2D)
-    assert rounding is not None  # the node was accepted
     outputs, height, _, inputs = node.weights.type.shape
     points = TRANSFORMS[tile.sizes["reach"]].points
     made = np.einsum("pk,oykc->opyc", points, of.whole.reshape(node.weights.type.shape))
     halves = np.full((outputs, len(points), _filled(node)), _ABOVE, np.int64)
     halves[..., : height * inputs] += made.reshape(outputs, len(points), -1)
     words = halves.astype("<u2").reshape(outputs, -1).view("<i4")
+    if rounding is None:
+        return thumb_conv.with_scales(node, words.astype(np.int32).ravel())
     return all_in_weights(np.concatenate([words, rounding], axis=1).astype(np.int32).ravel())
 
 
@@ -265,23 +274,26 @@ def _work_thumb(node: Node[Conv2d], tile: Tile) -> Work:
     )
 
 
+_THUMB = Variant(
+    CONV2D,
+    _work_thumb,
+    suffix="thumb_toom",
+    shared="framed",
+    isa=Isa.THUMB,
+    accepts=_accepts_thumb,
+    kinds=("", OFFSETS),
+    tiles=tuple(Tile(reach=reach) for reach in TRANSFORMS),
+    fits=_fits_thumb,
+    choice=CHOICE,
+    pack=_pack_thumb,
+    scratch_bytes=_scratch_bytes_thumb,
+    pixels_at_once=lambda _, tile: _UNITS * tile.sizes["reach"],
+    behind=lambda node, _: behind_pixels(node),
+)
+
 VARIANTS = (
     _variant("simd32_toom", up=False),
     _variant("simd32_toom_up", up=True),
-    Variant(
-        CONV2D,
-        _work_thumb,
-        suffix="thumb_toom",
-        shared="framed",
-        isa=Isa.THUMB,
-        accepts=_accepts_thumb,
-        kinds=("", OFFSETS),
-        tiles=tuple(Tile(reach=reach) for reach in TRANSFORMS),
-        fits=_fits_thumb,
-        choice=CHOICE,
-        pack=_pack_thumb,
-        scratch_bytes=_scratch_bytes_thumb,
-        pixels_at_once=lambda _, tile: _UNITS * tile.sizes["reach"],
-        behind=lambda node, _: behind_pixels(node),
-    ),
+    _THUMB,
+    replace(_THUMB, suffix="thumb_toom_exact", body="thumb_toom", defines=("SH_EXACT",), accepts=_accepts_thumb_exact),
 )
