@@ -39,7 +39,7 @@ _PARTS = tuple(
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
-        *("helium_sums", "neon_sums", "neon", "steps32"),
+        *("helium_sums", "neon_sums", "neon", "steps32", "helium"),
     )
 )
 
@@ -378,6 +378,23 @@ OWN = {
     "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
     "depthwise_conv2d_s8_held": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"), *_HELD),
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
+    "max_pool2d_s8_mve": (
+        ("tail", "left > 0; left--, y += step", "left > 1; left--, y += step"),  # the last pixel
+        ("tail", "vctp8q((uint32_t)(channels - c))", "vctp8q((uint32_t)(channels - c) - 1u)"),
+        ("tail", "count > 0; count--", "count > 1; count--"),
+    ),
+    "average_pool2d_s8_mve": (
+        ("tail", "left > 0; left--, y += step", "left > 1; left--, y += step"),
+        ("tail", "vctp16q((uint32_t)(channels - c))", "vctp16q((uint32_t)(channels - c) - 1u)"),
+        ("rounding", "vandq_s32(vshrq_n_s32(sums, 31), vdupq_n_s32(by->less))", "vdupq_n_s32(0)"),
+        ("rounding", "count / 2 + 256 * count", "256 * count"),
+        ("packing", "vmovltq_s16(sums)", "vmovlbq_s16(sums)"),
+    ),
+    "mul_s8_mve": (
+        ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),
+        ("rounding", "vqdmlahq_n_s32(value, value, 1)", "value"),
+    ),
+    "lut_8_mve": (("tail", "vctp8q((uint32_t)(channels - c))", "vctp8q((uint32_t)(channels - c) - 1u)"),),
     "add_s8_mve": (
         ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),  # the last element
         ("rounding", "vshrq_n_s32(twice, 31)", "vdupq_n_s32(0)"),
