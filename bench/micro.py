@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from bench.micro_linear import (
     LATER_WINDOWS,
     THREE_COLUMNS,
     WIDE_DEPTHWISE,
+    WINDOWS,
     packed_dense,
     packed_depthwise,
     pointwise,
@@ -25,8 +27,8 @@ from bench.micro_random import singles
 from bench.micro_recurrent import FAMILIES as RECURRENT
 from bench.micro_sums import FAMILIES as SUMS
 from bench.micro_wide import FAMILIES as WIDE
-from shoehorn_mcu.ir import Graph, verify
-from shoehorn_mcu.ops import Softmax, SumDense, SumPool
+from shoehorn_mcu.ir import Graph, Quant, verify
+from shoehorn_mcu.ops import Clamp, Softmax, SumDense, SumPool
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from tests.samples import REAL_OPS, REAL_SUMS, as_float32, with_offset_weights
@@ -70,6 +72,18 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from singles()
     yield from offsets(rows)
     yield from windows(rng, rows, THREE_COLUMNS)
+    yield from coarse(rows)
+
+
+def coarse(rows: int) -> Iterator[Graph]:
+    """Windows with so many sums for an output step that no line in 32 bits has its thresholds (sh_steps32.h)."""
+    rng = np.random.default_rng(22)
+    for graph in (*windows(rng, rows, THREE_COLUMNS), *windows(rng, rows, WINDOWS)):
+        y, (_, *window) = graph.tensors["y"], graph.tensors["x1"].type.shape
+        kind = replace(y.type, quant=Quant((200 / 144 * math.prod(window),), (3,)))
+        (op,) = graph.ops
+        wide = replace(op, clamp=Clamp())
+        yield replace(graph, tensors={**graph.tensors, "y": replace(y, type=kind)}, ops=(wide,))
 
 
 def offsets(rows: int) -> Iterator[Graph]:

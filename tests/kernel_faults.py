@@ -39,7 +39,7 @@ _PARTS = tuple(
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
-        *("helium_sums", "neon_sums", "neon", "steps32"),
+        *("helium_sums", "neon_sums", "neon", "steps32", "helium"),
     )
 )
 
@@ -311,6 +311,29 @@ _TOOM_UP = (
     ("saturation", '"ssat %[value], #8, %[value], asr', '"ssat %[value], #9, %[value], asr'),
 )
 
+_THUMB_TOOM = (
+    ("tail", "words, y + o, left)", "words, y + o, left - 1)"),  # the last pixel
+    ("tail", "i = elements * UNITS; i < apart; i++", "i = apart; i < apart; i++"),  # what fills a turn
+    ("tail", "i < channels; i++, x++", "i + 1 < channels; i++, x++"),
+    ("padding", "column >= 0 && column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width"),
+    ("padding", "column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width + 1"),
+    ("padding", "memset(to, (uint8_t)op->x_zero", "memset(to, 0"),
+    ("packing", "excess[i] <<= ABOVE_LOG2;", "excess[i] <<= ABOVE_LOG2 - 1;"),
+    ("packing", "totals[k] += d[k];", "totals[k] += d[0];"),
+    ("transform", "d[4] - 4 * d[2]", "d[4] - 2 * d[2]"),
+    ("transform", "*to = d[5] - d[3] - 2 * twice;", "*to = d[5] - d[1] - 2 * twice;"),
+    ("transform", "*to = d[1] - d[3];", "*to = d[1] - d[2];"),
+    ("points", "out[0] = at_5;", "out[0] = at_4;"),
+    ("points", "(twice_odd << 1)", "twice_odd"),
+    ("points", "out[1] = odd + at_4 - at_3;", "out[1] = odd + at_4 - at_2;"),
+    ("scale", "sum >> 3) * 0xAAAAAAABu", "sum >> 3) * 0xAAAAAAADu"),
+    ("scale", "return (int32_t)sum >> 1;", "return (int32_t)sum;"),
+    ("rounding", "b > (uint32_t)words[2]", "b > 0xFFFFFFFEu"),
+    ("rounding", "(b * (uint32_t)words[5] >> words[6])", "0u"),
+    ("saturation", "words[1] - (value & ~(value >> 31))", "words[1] - value"),
+    ("saturation", "(uint32_t)(value & ~(value >> 31))", "(uint32_t)value"),
+)
+
 OWN = {
     "filter_bank_c": (
         ("tail", "b <= op.channels", "b < op.channels"),
@@ -355,6 +378,23 @@ OWN = {
     "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
     "depthwise_conv2d_s8_held": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"), *_HELD),
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
+    "max_pool2d_s8_mve": (
+        ("tail", "left > 0; left--, y += step", "left > 1; left--, y += step"),  # the last pixel
+        ("tail", "vctp8q((uint32_t)(channels - c))", "vctp8q((uint32_t)(channels - c) - 1u)"),
+        ("tail", "count > 0; count--", "count > 1; count--"),
+    ),
+    "average_pool2d_s8_mve": (
+        ("tail", "left > 0; left--, y += step", "left > 1; left--, y += step"),
+        ("tail", "vctp16q((uint32_t)(channels - c))", "vctp16q((uint32_t)(channels - c) - 1u)"),
+        ("rounding", "vandq_s32(vshrq_n_s32(sums, 31), vdupq_n_s32(by->less))", "vdupq_n_s32(0)"),
+        ("rounding", "count / 2 + 256 * count", "256 * count"),
+        ("packing", "vmovltq_s16(sums)", "vmovlbq_s16(sums)"),
+    ),
+    "mul_s8_mve": (
+        ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),
+        ("rounding", "vqdmlahq_n_s32(value, value, 1)", "value"),
+    ),
+    "lut_8_mve": (("tail", "vctp8q((uint32_t)(channels - c))", "vctp8q((uint32_t)(channels - c) - 1u)"),),
     "add_s8_mve": (
         ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),  # the last element
         ("rounding", "vshrq_n_s32(twice, 31)", "vdupq_n_s32(0)"),
@@ -472,7 +512,7 @@ OWN = {
     "conv2d_s8_thumb_wide": (
         *_THUMB,
         ("tail", "rest > 0; rest -= SH_PIXELS", "rest > 1; rest -= SH_PIXELS"),
-        ("tail", "left > SH_TAPS ? NOT_LAST", "left > 4 * SH_TAPS ? NOT_LAST"),
+        ("tail", "left > SH_TAPS || !SCALES", "left > 4 * SH_TAPS || !SCALES"),
         ("tail", "sum[2] = 0;", "sum[2] = 1 << 20;"),
         ("padding", "line + ix * channels + channel", "line + ix * channels"),
         ("tail", "at.element += run;", "at.element = run;"),
@@ -607,6 +647,13 @@ OWN = {
     "conv2d_s8_simd32_wide_up_1x1": (*_WIDE_UP, *_THREE),
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
+    "conv2d_s8_thumb_toom": _THUMB_TOOM,
+    "conv2d_s8_thumb_toom_exact": (_THUMB_TOOM[0], *_THUMB_TOOM[11:16]),
+    "conv2d_s8_thumb_exact": (
+        ("tail", "pixel++) {\n                y[", "pixel += 2) {\n                y["),
+        ("tail", "left > SH_TAPS || !SCALES_ITSELF", "left > SH_TAPS"),
+        ("packing", "sum += SH_PIXELS) {\n            SH_ROLLED", "sum += 3) {\n            SH_ROLLED"),
+    ),
     "conv2d_s8_simd32_toom": (*_TOOM, *_TOOM_SCALES, *_CLAMPED),
     "conv2d_s8_simd32_toom_up": (*_TOOM, *_TOOM_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),

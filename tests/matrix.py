@@ -109,6 +109,13 @@ def _largest(rng: Rng, shape: tuple[int, ...]) -> Array:
     return np.full(shape, 127, np.int8) * rng.choice(np.array([-1, 1], np.int8), (shape[0], *[1] * (len(shape) - 1)))
 
 
+def _both_ends(rng: Rng, shape: tuple[int, ...]) -> Array:
+    """Columns of the largest values, and then of the least."""
+    values = np.full(shape, 127, np.int8)
+    values[:, :, shape[2] // 2 :] = -128
+    return values
+
+
 def _small(rng: Rng, shape: tuple[int, ...]) -> Array:
     return rng.integers(-3, 4, shape, np.int8)
 
@@ -272,7 +279,7 @@ def _inserted_convolutions(rng: Rng) -> Iterator[Graph]:
     """Convolutions, in float32, too."""
     pad = ops.Padding(1, 1, 1, 1)
     modes = (lambda real: real, lambda real: with_float_mode(real, FloatMode.RELAXED), _in_float16)
-    shapes = ((8, 4, 5, 1), (3, 5, 4, 3), (16, 8, 3, 3), (13, 9, 2, 1), (12, 3, 7, 1), (33, 2, 3, 3))
+    shapes = ((8, 4, 5, 1), (3, 5, 4, 3), (16, 8, 3, 3), (13, 9, 2, 1), (12, 3, 7, 1), (33, 2, 3, 3), (4, 3, 18, 3))
     for number, (inputs, outputs, width, kernel) in enumerate(shapes):
         x, shape = (1, 2, width, inputs), (outputs, kernel, kernel, inputs)
         shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad if kernel > 1 else ops.Padding()}
@@ -346,7 +353,7 @@ def _three_columns(rng: Rng) -> Iterator[Graph]:
         shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
         shape = (OUTPUTS[number % len(OUTPUTS)], height, 3, inputs)
         made = linear(ops.Conv2d, rng, several[number % len(several)], x, shape, **shared)
-        yield replace(made if number % 7 else with_offset_weights(made, rng), name=KEPT)
+        yield made if number % 7 else with_offset_weights(made, rng)
 
 
 def _least_weights(rng: Rng) -> Iterator[Graph]:
@@ -362,6 +369,49 @@ def _least_weights(rng: Rng) -> Iterator[Graph]:
         changed[:, 0, 0, 3], changed[:, 0, 0, 11] = -128, -127
         least = {"x0": replace(x, data=np.full_like(x.data, -128)), "x1": replace(weights, data=changed)}
         yield replace(graph, tensors={**graph.tensors, **least}, name=KEPT)
+
+
+def _constant_channels(rng: Rng) -> Iterator[Graph]:
+    """Channels without weights, whose scales are tiny or large, beside usual ones."""
+    window = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(1, 1, 1, 1)}
+    for op_class, x, shape in (
+        (ops.Conv2d, (1, 2, 9, 8), (5, 3, 3, 8)),
+        (ops.Conv2d, (1, 2, 5, 16), (6, 1, 1, 16)),
+        (ops.DepthwiseConv2d, (1, 2, 5, 8), (1, 3, 3, 8)),
+    ):
+        spread = window if shape[1] == 3 else {**window, "padding": ops.Padding()}
+        graph = linear(op_class, rng, DATA[0], x, shape, **spread)
+        axis, count = (3, shape[3]) if op_class is ops.DepthwiseConv2d else (0, shape[0])
+        scales = tuple((0.01, 1e-9, 40.0)[i % 3] for i in range(count))
+        weights, bias = graph.tensors["x1"], graph.tensors["x2"]
+        assert weights.data is not None and bias.data is not None
+        kept = np.moveaxis(weights.data, axis, 0).copy()
+        kept[np.arange(count) % 3 > 0] = 0
+        changed = {
+            "x1": Tensor(
+                "x1", replace(weights.type, quant=Quant(scales, (0,) * count, axis)), np.moveaxis(kept, 0, axis)
+            ),
+            "x2": Tensor("x2", replace(bias.type, quant=Quant(scales, (0,) * count, 0)), bias.data // 20),
+        }
+        yield replace(graph, tensors={**graph.tensors, **changed}, name=KEPT)
+
+
+def _coarse(rng: Rng) -> Iterator[Graph]:
+    """Convolutions with so many sums for an output step that no line in 32 bits has its thresholds (sh_steps32.h)."""
+    coarse = replace(DATA[0], y=Quant((200.0,), (3,)))
+    largest = replace(DATA[2], y=coarse.y, weight_scale=coarse.weight_scale, inputs=_both_ends)
+    data = (coarse, replace(largest, clamp=ops.Clamp(-128, 100)), replace(largest, clamp=ops.Clamp(-100, 127)))
+    for number, (inputs, outputs, width, kernel) in enumerate(
+        ((16, 5, 9, 3), (16, 4, 17, 3), (16, 3, 17, 3), (150, 6, 5, 1), (160, 2, 4, 1), (16, 7, 18, 3), (16, 4, 5, 3))
+    ):
+        x, shape, pad = (1, 2, width, inputs), (outputs, kernel, kernel, inputs), kernel // 2
+        stride = 1 + number // 6
+        shared = {"stride": (1, stride), "dilation": (1, 1), "padding": ops.Padding(pad, pad, pad, pad)}
+        graph = linear(ops.Conv2d, rng, data[number % 3], x, shape, **shared)
+        yield replace(graph, name=KEPT)
+        inserting = inserted(graph, 3, 1, 2, True)
+        if inputs < 150:
+            yield replace(frozen(inserting, random_inputs(inserting, rng)), name=KEPT)
 
 
 def _partial_sums(rng: Rng) -> Iterator[Graph]:
@@ -635,6 +685,7 @@ def cases() -> list[Graph]:
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
     found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
+    found += [*_constant_channels(np.random.default_rng(14)), *_coarse(np.random.default_rng(15))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]

@@ -143,7 +143,7 @@ def test_an_op_between_conversions_is_said_by_all(gen: Gen, name: str, tmp_path:
     assert f"note: {_SAID}: {why}" in gen("plan", model).stdout
     written = gen("firmware", model, "--board", "rpi-zero", "--out", out)
     assert f"{_SAID}: {why}" in written.stdout, written.output
-    (said,) = json.loads((out / "report.json").read_text())["slow"]
+    said, *_ = json.loads((out / "report.json").read_text())["slow"]
     assert said["sentence"] == f"{_SAID}: {why}"
     assert f"<dt>Other ops in float32</dt><dd>{html.escape(said['sentence'])}" in (out / "plan.html").read_text()
 
@@ -243,8 +243,12 @@ def test_weights_of_two_bytes_are_counted_by_all_that_say_a_plan(gen: Gen, tmp_p
 
     written = gen("firmware", model, "--board", "rpi-zero", "--out", folder)
     assert written.exit_code == 0, written.output
-    (said,) = json.loads((folder / "report.json").read_text())["slow"]
+    said, portable = json.loads((folder / "report.json").read_text())["slow"]
     assert (said["kind"], said["count"], said["bytes"]) == ("wide-weights", 1, 4)
+    assert [op["kernel"] for op in portable["ops"]] == ["linear_s8_w16_c", "conv2d_s8_c"]
+    assert (portable["kind"], portable["count"]) == ("portable-c", 2)
+    assert portable["sentence"].startswith("2 ops compute in portable C, though the core has instructions that other ")
+    assert portable["sentence"] in html.unescape((folder / "plan.html").read_text())
     assert sentence in written.stdout and sentence in said["sentence"]
     assert sentence in (folder / "plan.html").read_text()
     other = tmp_path / "v8.tflite"

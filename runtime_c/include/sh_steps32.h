@@ -8,7 +8,22 @@
 #ifndef SH_STEPS32_H
 #define SH_STEPS32_H
 
+#include <stdint.h>
+
+#include "sh_compiler.h"
+
 enum { SH_STEPS32_WORDS = 8 };
+
+// The output for a sum.
+SH_INLINED int8_t sh_steps32(int32_t sum, const int32_t words[SH_STEPS32_WORDS])
+{
+    int32_t value = sum + words[0];
+    value = words[1] - (value & ~(value >> 31));
+    const uint32_t b = (uint32_t)(value & ~(value >> 31));
+    const uint32_t bend = b > (uint32_t)words[2] ? (uint32_t)words[3] : 0;
+    const uint32_t line = (uint32_t)words[7] - b * (uint32_t)words[4];
+    return (int8_t)((line - (b * (uint32_t)words[5] >> words[6]) - bend) >> 23);
+}
 
 // Stores the output for the sum in a high register. r0: the channel's words, and then those behind
 // them; r1: where the output is stored. Overwrites r2 to r7.

@@ -9,15 +9,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from shoehorn_mcu.importers import Imported, InFloat
-from shoehorn_mcu.ir import Graph, is_a
+from shoehorn_mcu.ir import DType, Graph, is_a
+from shoehorn_mcu.kernels import row_cost
+from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Table
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.linear import LinearOp
+from shoehorn_mcu.schedule.predict import unit_of
 from shoehorn_mcu.schedule.stage import Stage
 
 _MOST_REASONS = 3  # in a sentence
 _MOST_NAMED = 2  # ops of one reason
 _WIDE = "linear_s8_w16"  # the contract of linear ops whose weights less their zero point need nine bits
+_MOST_PORTABLE = 0.05  # of the predicted time: what an int8 op may take in portable C without being named
 _LINEAR = "convolutions, dense layers and products of matrices"
 
 Json = Mapping[str, object]
@@ -36,6 +40,7 @@ def slow_parts(model: Imported, graph: Graph, stages: Sequence[Stage]) -> Sequen
         *_in_float("float32", linear, f"{len(linear)} of {count} {_LINEAR} of this quantised model", "", {"of": count}),
         *_in_float("float32-others", others, f"{len(others)} {other}{ops}", " between conversions", {}),
         *_wide(stages),
+        *_portable(stages),
     ]
 
 
@@ -93,4 +98,32 @@ def _wide(stages: Sequence[Stage]) -> Iterator[Json]:
         "of": len(linear),
         "bytes": more,
         "ops": [stage.name for stage in wide],
+    }
+
+
+def _portable(stages: Sequence[Stage]) -> Iterator[Json]:
+    """Ops on int8 that take a good part of the predicted time in portable C, though their core has instructions that
+    other kernels use."""
+    unit = unit_of(stages)
+    times = {s: s.node.output.type.rows * row_cost(s.kernel, s.node, s.machine.cpu, unit) for s in stages}
+    total = sum(times.values())
+    found = [
+        stage
+        for stage, time in times.items()
+        if stage.kernel.variant.isa is Isa.C and len(stage.machine.isas) > 1 and time > _MOST_PORTABLE * total
+        if stage.node.output.type.dtype is DType.INT8
+    ]
+    if not found:
+        return
+    shares = {stage: round(100 * times[stage] / total) for stage in found}
+    longest = sorted(found, key=lambda stage: -times[stage])
+    named = ", ".join(f"{quoted(s.name)} by {s.kernel.name}: {shares[s]} %" for s in longest[:_MOST_NAMED])
+    more = ", ..." if len(found) > _MOST_NAMED else ""
+    take = "ops compute" if len(found) > 1 else "op computes"
+    yield {
+        "kind": "portable-c",
+        "sentence": f"{len(found)} {take} in portable C, though the core has instructions that other kernels use, and "
+        f"{'take' if len(found) > 1 else 'takes'} {sum(shares.values())} % of the predicted time ({named}{more})",
+        "count": len(found),
+        "ops": [{"name": s.name, "kernel": s.kernel.name, "percent": shares[s]} for s in longest],
     }

@@ -58,9 +58,10 @@ def choices(
 
     Without `packs` those that read constants in the oracle's layout, where there are any.
     """
-    form = other_form(node)
-    others = () if form is None else (replace(k, form=form) for k in candidates(form(node), isas))
-    found = tuple(k for k in (*candidates(node, isas), *others) if k.variant.choice not in disabled)
+    own, form = candidates(node, isas), other_form(node)
+    others = [] if form is None else [k.of_form(form) for k in candidates(form(node), isas)]
+    other = [kernel for kernel in others if kernel.contract is not contract_of(node)]
+    found = tuple(kernel for kernel in (*own, *other) if kernel.variant.choice not in disabled)
     return found if packs else tuple(kernel for kernel in found if not kernel.packs(node)) or found
 
 

@@ -17,6 +17,7 @@ _SLOW = {
     "float32": "In float32",
     "float32-others": "Other ops in float32",
     "wide-weights": "Weights of two bytes",
+    "portable-c": "Portable C",
 }
 """Titles, by the kind of what is slow."""
 _NAME = 44  # characters of a name in a drawing

@@ -415,6 +415,11 @@ class Instance:
             return None  # the part that the kernel writes is not where the row begins
         return self.variant.behind(self.form(node), self.tile)
 
+    def of_form(self, form: Callable[[Node], Node]) -> Instance:
+        """The instance for ops of which `form` makes those that it is for."""
+        own = self.form
+        return replace(self, form=form if own is _as_it_is else lambda node: own(form(node)))
+
     def like(self, node: Node) -> Instance | None:
         """The instance of this variant and tile for another node, or None if they do not compute it."""
         if not self.contract.reaches(node):

@@ -16,6 +16,7 @@ from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import offsets_of
 from shoehorn_mcu.kernels.base.rounding import Clamp, Int32s, Int64s, Up, addends, right_shifts, rounds_exactly, up
 from shoehorn_mcu.ops import LinearOp
+from shoehorn_mcu.ops.fixed_point import rescale
 
 OUTPUTS = 4  # output channels that are computed at once
 INPUTS = 4  # inputs that are loaded at once, and the fewest that a run may have
@@ -180,8 +181,25 @@ def constants_of(contract: Contract, node: Node) -> tuple[NDArray[np.int8], Int3
 def linear(node: Node[LinearOp], contract: Contract) -> Linear:
     """The layer of a convolution of one group, or of a dense layer."""
     weights, bias, multipliers, shifts = constants_of(contract, node)
-    rows = weights.reshape(weights.shape[0], -1)
-    return Linear(rows, bias, multipliers, shifts, node.output.type.quantised.zero_point, offsets_of(node))
+    rows, offsets = weights.reshape(weights.shape[0], -1), offsets_of(node)
+    scales = constant_channels(rows + offsets[:, None], bias, multipliers, shifts)
+    return Linear(rows, *scales, node.output.type.quantised.zero_point, offsets)
+
+
+def constant_channels(
+    weights: Int32s, bias: Int32s, multipliers: Int32s, shifts: NDArray[np.int8]
+) -> tuple[Int32s, Int32s, NDArray[np.int8]]:
+    """The bias, multipliers and shifts of [channel][input], those without weights replaced by some for all kernels.
+
+    The output of such a channel is always the same, but its scale may be one that no kernel's rounding covers.
+    """
+    constant = (weights == 0).all(axis=1)
+    values = np.clip(rescale(bias.astype(np.int64), multipliers.astype(np.int64), shifts.astype(np.int64)), -512, 511)
+    return (  # 4 * value * 2^30 >> 31 >> 1
+        np.where(constant, 4 * values, bias).astype(np.int32),
+        np.where(constant, 1 << 30, multipliers).astype(np.int32),
+        np.where(constant, -1, shifts).astype(np.int8),
+    )
 
 
 @known

@@ -23,7 +23,7 @@ from shoehorn_mcu.kernels.base.operands import (
     holds,
     offsets_of,
 )
-from shoehorn_mcu.kernels.base.packed import NONE, X_HIGH, clamps, constants_of, totals_of
+from shoehorn_mcu.kernels.base.packed import NONE, X_HIGH, clamps, constant_channels, constants_of, totals_of
 from shoehorn_mcu.kernels.base.rounding import (
     UP_POINT,
     Clamp,
@@ -159,15 +159,9 @@ def _words(halfwords: NDArray[np.int16]) -> Int32s:
 def layer_of(node: Node[DepthwiseConv2d]) -> Depthwise:
     """The layer of a DepthwiseConv2d with a channel multiplier of 1."""
     weights, bias, multipliers, shifts = constants_of(DEPTHWISE, node)
-    return Depthwise(
-        weights.reshape(-1, weights.shape[-1]),
-        bias,
-        multipliers,
-        shifts,
-        node.x.type.quantised.zero_point,
-        node.output.type.quantised.zero_point,
-        offsets_of(node),
-    )
+    taps, offsets = weights.reshape(-1, weights.shape[-1]), offsets_of(node)
+    scales = constant_channels((taps + offsets).T, bias, multipliers, shifts)
+    return Depthwise(taps, *scales, node.x.type.quantised.zero_point, node.output.type.quantised.zero_point, offsets)
 
 
 @known

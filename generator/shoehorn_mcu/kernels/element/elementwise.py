@@ -200,6 +200,7 @@ VARIANTS = tuple(
         Variant(ADD, _sixteens, suffix="neon", isa=Isa.NEON, accepts=_scaled_by_vectors),
         portable(MUL, _mul_work),
         Variant(MUL, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_multiplied_by_vectors),
+        Variant(MUL, _vectors, suffix="mve", isa=Isa.MVE, accepts=_multiplied_by_vectors),
         portable(MAXIMUM, binary_work),
         portable(MINIMUM, binary_work),
         Variant(MAXIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_side_by_side),

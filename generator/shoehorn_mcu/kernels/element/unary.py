@@ -81,6 +81,11 @@ def _fours(node: Node, tile: Tile) -> Work:
     return Work(pixels=1, fours=fours, rests=left > 0, outputs=left)
 
 
+def _vectors(node: Node, tile: Tile) -> Work:
+    """The run, and vectors of sixteen elements in it, the last of them partly."""
+    return Work(pixels=1, vectors=-(-node.output.type.row_elements // 16))
+
+
 LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8, spaced=in_runs, in_runs=True)
 QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes, spaced=in_runs, in_runs=True)
 DEQUANTIZE = Contract(
@@ -93,6 +98,7 @@ VARIANTS = (
     portable(LUT, _work, element_by_element),
     Variant(LUT, _fours, suffix="unrolled", in_place=element_by_element),
     Variant(LUT, _sixteens, suffix="neon", isa=Isa.NEON, in_place=element_by_element),
+    Variant(LUT, _vectors, suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(QUANTIZE, _work, element_by_element),
     portable(DEQUANTIZE, _work),
     portable(NARROW, _work, element_by_element),

@@ -1,4 +1,4 @@
-"""Two forms of one sum: a dense layer is a 1x1 convolution, and one over a single pixel is a dense layer.
+"""Two forms of one sum: a dense layer is a 1x1 convolution, and one over rows of a single pixel is a dense layer.
 
 Both have the same multipliers (ops.linear.conv_scales), and add real numbers in the same order, so each may run the
 kernels of the other, byte for byte.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from shoehorn_mcu.ir import DType, Node, Tensor, is_a
-from shoehorn_mcu.kernels.base.operands import all_s8, are
+from shoehorn_mcu.kernels.base.operands import all_s8
 from shoehorn_mcu.ops import Conv2d, Dense, LinearOp
 
 Shape = tuple[int, ...]
@@ -30,14 +30,14 @@ def other_form(node: Node) -> Callable[[Node], Node] | None:
     """What makes a node the same sum in the other form; None where it has none."""
     if not is_a(node, LinearOp) or not isinstance(node.op, Dense | Conv2d):
         return None
-    integers = all_s8(node) and are(DType.INT8, node.weights)
+    integers = all_s8(node) and node.weights.type.dtype in (DType.INT8, DType.INT16)
     if not integers and not all(t.type.dtype in _REALS for t in (*node.inputs, node.output)):
         return None
     if isinstance(node.op, Dense):
         return as_convolution
     x, weights = (tensor.type.shape for tensor in node.inputs[:2])
-    is_point = x[:3] == node.output.type.shape[:3] == (1, 1, 1) and weights[1:] == (1, 1, x[3])
-    return as_dense if is_point else None
+    is_column = x[:3] == node.output.type.shape[:3] and x[2] == 1 and weights[1:] == (1, 1, x[3])
+    return as_dense if is_column else None
 
 
 def as_convolution(node: Node) -> Node:
@@ -49,7 +49,7 @@ def as_convolution(node: Node) -> Node:
 
 
 def as_dense(node: Node) -> Node:
-    """A 1x1 convolution over one pixel as a dense layer."""
+    """A 1x1 convolution over rows of one pixel as a dense layer."""
     assert is_a(node, Conv2d)
     x, weights, _ = node.inputs
     outputs, _, _, inputs = weights.type.shape

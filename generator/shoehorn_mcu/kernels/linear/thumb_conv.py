@@ -47,6 +47,16 @@ def _accepts(node: Node[Conv2d]) -> bool:
     return has_one_group(node) and _elements(node) <= TAPS and scales(node, CONV2D) is not None
 
 
+def exactly(node: Node[Conv2d]) -> bool:
+    """Whether some output has no such words, so that the kernels that round as the portable one compute it."""
+    return has_one_group(node) and scales(node, CONV2D) is None
+
+
+def with_scales(node: Node[Conv2d], words: Int32s) -> dict[str, Value]:
+    """The members of the struct for kernels that round as the portable one: only their weights are packed."""
+    return {**CONV2D.plain(node), "weights": words}
+
+
 def _accepts_wide(node: Node[Conv2d]) -> bool:
     return has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None
 
@@ -78,11 +88,12 @@ def _words(weights: NDArray[np.int8]) -> Int32s:
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     weights, rounding, most = linear(node, CONV2D).weights, scales(node, CONV2D), tile.sizes["taps"]
-    assert rounding is not None  # the node was accepted
     parts = np.split(weights, range(most, weights.shape[1], most), axis=1)
     *chunks, last = (np.concatenate([less_of(linear(node, CONV2D)), _words(part)], axis=1) for part in parts)
-    words = [*(chunk.ravel() for chunk in chunks), np.concatenate([last, rounding], axis=1).ravel()]
-    return all_in_weights(np.concatenate(words).astype(np.int32))
+    behind = () if rounding is None else (rounding,)
+    parts = [*(chunk.ravel() for chunk in chunks), np.concatenate([last, *behind], axis=1).ravel()]
+    words = np.concatenate(parts).astype(np.int32)
+    return with_scales(node, words) if rounding is None else all_in_weights(words)
 
 
 def _work(node: Node[Conv2d], tile: Tile) -> Work:
@@ -148,4 +159,19 @@ _VARIANTS = (
     ),
 )
 
-VARIANTS = (*_VARIANTS, *(with_offsets(variant) for variant in _VARIANTS))
+_EXACT = Variant(
+    CONV2D,
+    _work,
+    suffix="thumb_exact",
+    body="thumb_wide",
+    shared="side_by_side",
+    isa=Isa.THUMB,
+    accepts=exactly,
+    tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
+    defines=("SH_EXACT",),
+    pack=_pack,
+    behind=_behind,
+    scratch_bytes=_scratch_bytes,
+)
+
+VARIANTS = (*_VARIANTS, _EXACT, *(with_offsets(variant) for variant in _VARIANTS))

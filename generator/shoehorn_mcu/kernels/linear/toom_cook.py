@@ -1,4 +1,4 @@
-"""Convolutions by fewer products for Armv6 SIMD: `conv2d_s8_simd32_toom.inc`.
+"""Convolutions by fewer products for Armv6 SIMD (`conv2d_s8_simd32_toom.inc`) and Armv6-M (`_thumb_toom.inc`).
 
 Toom-Cook along a row, in integers: units of 2 outputs take 4 products where they took 6, units of 4 take 6 for 12. The
 weights of a window's line, w = (w0, w1, w2), become those of each point, G w; the kernel's transform of the inputs and
@@ -13,6 +13,7 @@ Cook multiply integers.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,10 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import ALIGNMENT, OFFSETS, behind_pixels
-from shoehorn_mcu.kernels.base.packed import Linear, clamps, filled, linear, scaled_exactly
+from shoehorn_mcu.kernels.base.packed import Linear, clamps, filled, linear, scaled_exactly, sums_of
 from shoehorn_mcu.kernels.base.rounding import UP_24, UP_POINT, Int32s, Int64s, Up, addends, clamp_of, right_shifts, up
 from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.linear import thumb_conv
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
 from shoehorn_mcu.kernels.linear.packed_conv import has_one_group
 from shoehorn_mcu.machine.targets import Isa
@@ -33,7 +35,9 @@ TAPS = 3  # columns of a window
 FOUR = 4  # outputs, and channels of an input, that are computed at once
 CHOICE = "toom-cook"  # for --disable
 _PAIRS = ((0, 2), (1, 3))  # which of four channels SXTB16 extends together
-_TOGETHER = 8  # pairs of channels in a turn of the inner loop
+_TOGETHER = 8  # pairs of channels in a turn of the inner loop; channels for Armv6-M
+_UNITS = 4  # of outputs that are computed at once on Armv6-M
+_ABOVE = 1 << 15  # added to each weight there, which makes it a halfword without a sign
 
 
 class Transform(NamedTuple):
@@ -83,6 +87,12 @@ def _fits(node: Node[Conv2d], tile: Tile) -> bool:
         return False
     of = linear(node, CONV2D)
     return _has_room(of if found is None else of._replace(bias=found.bias), TRANSFORMS[reach].scale)
+
+
+def _fits_thumb(node: Node[Conv2d], tile: Tile) -> bool:
+    """Sums of the kernel for Armv6-M are those of products; its rounding adds the bias."""
+    largest = np.abs(sums_of(linear(node, CONV2D).whole)).max()
+    return bool(TRANSFORMS[tile.sizes["reach"]].scale * largest < 1 << 31)
 
 
 def _groups_of(channels: int) -> Int64s:
@@ -185,6 +195,7 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
         _work,
         suffix=suffix,
         body="simd32_toom",
+        shared="framed",
         isa=Isa.SIMD32,
         accepts=_accepts_up if up else _accepts,
         kinds=("", OFFSETS),  # an offset of the weights is part of the transformed ones
@@ -198,4 +209,91 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
     )
 
 
-VARIANTS = (_variant("simd32_toom", up=False), _variant("simd32_toom_up", up=True))
+def _of_three_columns(node: Node[Conv2d]) -> bool:
+    op, width = node.op, node.weights.type.shape[2]
+    return width == TAPS and op.stride[1] == op.dilation[1] == 1 and has_one_group(node)
+
+
+def _accepts_thumb(node: Node[Conv2d]) -> bool:
+    return _of_three_columns(node) and not thumb_conv.exactly(node)
+
+
+def _accepts_thumb_exact(node: Node[Conv2d]) -> bool:
+    return _of_three_columns(node) and thumb_conv.exactly(node)
+
+
+def _filled(node: Node[Conv2d]) -> int:
+    """The transformed inputs of a unit at a point, up to whole turns of the inner loop."""
+    _, height, _, inputs = node.weights.type.shape
+    return -(-height * inputs // _TOGETHER) * _TOGETHER
+
+
+def _pack_thumb(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
+    of, rounding = linear(node, CONV2D), thumb_conv.scales(node, CONV2D)
+    outputs, height, _, inputs = node.weights.type.shape
+    points = TRANSFORMS[tile.sizes["reach"]].points
+    made = np.einsum("pk,oykc->opyc", points, of.whole.reshape(node.weights.type.shape))
+    halves = np.full((outputs, len(points), _filled(node)), _ABOVE, np.int64)
+    halves[..., : height * inputs] += made.reshape(outputs, len(points), -1)
+    words = halves.astype("<u2").reshape(outputs, -1).view("<i4")
+    if rounding is None:
+        return thumb_conv.with_scales(node, words.astype(np.int32).ravel())
+    return all_in_weights(np.concatenate([words, rounding], axis=1).astype(np.int32).ravel())
+
+
+def _scratch_bytes_thumb(node: Node[Conv2d], tile: Tile) -> int:
+    """The transformed inputs of four units, and the columns of a line that they read."""
+    reach = tile.sizes["reach"]
+    columns = (_UNITS * reach + 2) * node.x.type.nhwc[3]
+    return 4 * _UNITS * (reach + 2) * _filled(node) + -(-columns // ALIGNMENT) * ALIGNMENT
+
+
+def _work_thumb(node: Node[Conv2d], tile: Tile) -> Work:
+    """Counts of groups of pixels; of the lines and channels of each unit that are transformed; of lines that are copied
+    and their columns; of outputs of groups, of points in them and turns of the inner loop; and of outputs.
+    """
+    op, reach = node.op, tile.sizes["reach"]
+    pixels, outputs = node.output.type.nhwc[2:]
+    _, height, _, inputs = node.weights.type.shape
+    together, width = _UNITS * reach, node.x.type.nhwc[2]
+    groups = -(-pixels // together)
+    starts = np.arange(groups) * together - op.padding.left
+    inside = int(((starts >= 0) & (starts + together + 2 <= width)).sum())
+    framed = (groups - inside) * height + inside * lines_of(node).missing
+    blocks = groups * outputs
+    return Work(
+        groups=groups,
+        lines=_UNITS * groups * height,
+        transformed=_UNITS * groups * height * inputs,
+        framed=framed,
+        framed_bytes=framed * (together + 2) * inputs,
+        blocks=blocks,
+        points=blocks * (reach + 2),
+        turns=blocks * (reach + 2) * _filled(node) // _TOGETHER,
+        outputs=pixels * outputs,
+    )
+
+
+_THUMB = Variant(
+    CONV2D,
+    _work_thumb,
+    suffix="thumb_toom",
+    shared="framed",
+    isa=Isa.THUMB,
+    accepts=_accepts_thumb,
+    kinds=("", OFFSETS),
+    tiles=tuple(Tile(reach=reach) for reach in TRANSFORMS),
+    fits=_fits_thumb,
+    choice=CHOICE,
+    pack=_pack_thumb,
+    scratch_bytes=_scratch_bytes_thumb,
+    pixels_at_once=lambda _, tile: _UNITS * tile.sizes["reach"],
+    behind=lambda node, _: behind_pixels(node),
+)
+
+VARIANTS = (
+    _variant("simd32_toom", up=False),
+    _variant("simd32_toom_up", up=True),
+    _THUMB,
+    replace(_THUMB, suffix="thumb_toom_exact", body="thumb_toom", defines=("SH_EXACT",), accepts=_accepts_thumb_exact),
+)

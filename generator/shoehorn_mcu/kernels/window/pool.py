@@ -174,6 +174,30 @@ def _words_work(node: Node[Pool2d], most: int) -> Work:
     )
 
 
+def _pooled_by_vectors(node: Node[Pool2d]) -> bool:
+    """Whether every window has a column inside the input."""
+    return max(node.op.padding.left, node.op.padding.right) < node.op.kernel[1]
+
+
+def _averaged_by_vectors(node: Node[Pool2d]) -> bool:
+    """As `_pooled_by_vectors`, with sums that fit 16 bits."""
+    return _pooled_by_vectors(node) and math.prod(node.op.kernel) <= MOST_TAPS
+
+
+def _vectors_of_taps(node: Node[Pool2d], size: int) -> Work:
+    """Taps inside, and the lines and the windows that they are in, per vector of so many channels; of pixels."""
+    op = node.op
+    pixels, channels = node.output.type.nhwc[2:]
+    vectors = -(-channels // size)
+    lines = inside(node.output.type.nhwc[1], op.kernel[0], node.x.type.nhwc[1], op.stride[0], op.padding.top)
+    return Work(
+        pixels=pixels,
+        taps=_taps(node)[0] * vectors,
+        kernel_rows=pixels * vectors * lines / node.output.type.nhwc[1],
+        blocks=pixels * vectors,
+    )
+
+
 def _average_pool2d_words_work(node: Node[Pool2d], tile: Tile) -> Work:
     clamp = node.op.clamp
     outputs = node.output.type.row_elements
@@ -198,7 +222,7 @@ def _mean_work(node: Node[Mean]) -> Work:
 
 
 VECTOR = 16
-"""Channels that mean_s8_neon.inc computes together."""
+"""Channels that a vector of bytes holds."""
 
 
 def _means_over_pixels(node: Node[Mean], channels: int) -> bool:
@@ -287,7 +311,21 @@ SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, lambda _: {"exps": None},
 VARIANTS = (
     portable(AVERAGE_POOL, average_pool2d_work),
     Variant(AVERAGE_POOL, _average_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_averaged_by_words),
+    Variant(
+        AVERAGE_POOL,
+        lambda node, _: _vectors_of_taps(node, VECTOR // 2),
+        suffix="mve",
+        isa=Isa.MVE,
+        accepts=_averaged_by_vectors,
+    ),
     portable(MAX_POOL, _max_pool2d_s8_work),
+    Variant(
+        MAX_POOL,
+        lambda node, _: _vectors_of_taps(node, VECTOR),
+        suffix="mve",
+        isa=Isa.MVE,
+        accepts=_pooled_by_vectors,
+    ),
     portable(POOL_16, average_pool2d_work),
     Variant(MAX_POOL, lambda node, _: _words_work(node, 16), suffix="simd32", isa=Isa.SIMD32, accepts=_pooled_by_words),
     portable(MEAN, _mean_work),
