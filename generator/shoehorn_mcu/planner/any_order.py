@@ -39,8 +39,8 @@ class AnyOrder:
         found = Descent(self._flow, self._start)
         if not found.is_closed:
             found.descend(self._effort(DESCENT.BEAM_SHARE).seconds)
-        if not found.is_closed:
-            found.begin_proof(self._effort(DESCENT.FIRST_PROOF_SHARE).seconds)
+        if not found.is_closed and not self._bound_to_groups:
+            found.begin_proof(self._effort(self._share(DESCENT.FIRST_PROOF_SHARES)).seconds)
         return found
 
     @cached_property
@@ -51,15 +51,13 @@ class AnyOrder:
             descent.take(self._annealed)
         if not descent.is_closed:
             self._say("a lower bound of rows in any order")
-            descent.prove(self._effort(self._proof_share).seconds)
+            shares = DESCENT.ALONE_PROOF_SHARES if self._bound_to_groups else DESCENT.PROOF_SHARES
+            descent.prove(self._effort(self._share(shares)).seconds)
         return shortened(self._flow, descent.events)
 
-    @property
-    def _proof_share(self) -> float:
-        """Of the effort for one order: for the proof behind all searches."""
-        many = len(self._start) > DESCENT.FEW
-        alone = DESCENT.ALONE_PROOF_SHARE if self._bound_to_groups else DESCENT.PROOF_SHARE
-        return min(alone, DESCENT.MANY_PROOF_SHARE) if many else alone
+    def _share(self, of: tuple[float, float]) -> float:
+        """Of the effort for one order: the one for few rows, or for many."""
+        return of[len(self._start) > DESCENT.FEW]
 
     @cached_property
     def _annealed(self) -> list[Event]:
@@ -124,7 +122,7 @@ class AnyOrder:
         return None if self.apart is None else self.apart[1]
 
     def _descent_annealed(self) -> list[Event] | None:
-        return None if self._bound_to_groups else self._annealed
+        return None if self._bound_to_groups or self._annealed == self._descent.events else self._annealed
 
     def _with_a_smaller_cut(self) -> list[Event] | None:
         return self._from(self._start, RECOMPUTE.FIRST_CUT / 2) if self.apart is None else None

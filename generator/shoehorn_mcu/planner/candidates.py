@@ -414,8 +414,12 @@ class Candidates:
         if plan.arena_bytes > orders.bound:
             _ = orders.lowest  # raises the bound
         made = _with_bound(plan, min(orders.bound, self.whole.outcome.bound_bytes), ANY_ORDER)
-        proven = made.outcome.status is Status.OPTIMAL
-        return made if proven else replace(made, outcome=replace(made.outcome, reason=orders.proof))
+        if made.outcome.status is Status.OPTIMAL:
+            return made
+        known, said = plan.outcome, orders.proof
+        if known.status is Status.OPTIMAL and known.bound_of != ANY_ORDER:
+            said = f"proven minimal among {known.bound_of}; {said}"
+        return replace(made, outcome=replace(made.outcome, reason=said))
 
     def _plan(self, partition: Partition, below: int = NEVER) -> Plan:
         """The plan of a partition, with the lower bound on all partitions, of those with chains if it is one."""

@@ -79,18 +79,19 @@ class DESCENT:
 
     WORK_PER_SECOND = 400_000_000  # arcs that flows look at, and reads that beams do
     # of the bound by cuts before a beam, and after it; known orders spare most of them
-    FIRST_CUT_SECONDS, CUT_SECONDS = 0.1, 4.0
-    WIDTHS = (1, 4, 16, 64, 256, 1024)  # orders that are followed at one time
+    FIRST_CUT_SECONDS, CUT_SECONDS = 0.1, 1.5
+    WIDTHS, NARROW = (1, 4, 16, 64, 256, 1024), 64  # orders that are followed at one time
     GUIDED_WIDTHS = (64, 1024)  # the same along what was deduced
     STEP = 0.004  # of the peak: how far limits of beams are apart
     FEW = 700  # rows up to which all pairs are tested at once
     ROWS = (4, 12)  # of a tensor that are compared where there are more
     FIRST_SHARE = 0.7  # of the work that is left, for one test with the most bytes
     GUIDED_BEAMS = 3  # for each number of bytes and width, about
-    # of the effort for one order: beams; pairs before the local search
-    BEAM_SHARE, FIRST_PROOF_SHARE = 0.15, 0.2
-    # pairs after it, where there are few rows, and many; where it is left out
-    PROOF_SHARE, MANY_PROOF_SHARE, ALONE_PROOF_SHARE = 1.0, 0.3, 0.5
+    GUIDED_SECONDS = 0.8, 0.2  # at most, where there are few rows, and many
+    # of the effort for one order: beams; pairs before the local search, where there are few rows, and many
+    BEAM_SHARE, FIRST_PROOF_SHARES = 0.1, (0.2, 0.03)
+    # pairs after it, and where it is left out
+    PROOF_SHARES, ALONE_PROOF_SHARES = (1.0, 0.06), (0.5, 0.03)
 
 
 class SHORTEN:

@@ -35,6 +35,11 @@ class Descent:
         self._cut(DESCENT.FIRST_CUT_SECONDS)
 
     @property
+    def _has_many(self) -> bool:
+        """Whether there are so many rows that only some of each tensor are compared."""
+        return len(self._graph.rows) > DESCENT.FEW
+
+    @property
     def is_closed(self) -> bool:
         """Whether no order is lower than the one known."""
         return self.peak <= self.bound
@@ -60,10 +65,11 @@ class Descent:
         self.bound = max(self.bound, -(-bound // unit) * unit)
 
     def descend(self, seconds: float) -> None:
-        """Beam searches for lower orders, ever wider."""
-        self._work = int(seconds * DESCENT.WORK_PER_SECOND)
+        """Beam searches for lower orders, ever wider; of many rows only as long as narrow ones find some."""
+        self._work, known = int(seconds * DESCENT.WORK_PER_SECOND), self.peak
         for width in DESCENT.WIDTHS:
-            self._halved(width, self.bound)
+            if width <= DESCENT.NARROW or not self._has_many or self.peak < known:
+                self._halved(width, self.bound)
         if not self.is_closed:
             self._cut(DESCENT.CUT_SECONDS)
 
@@ -95,11 +101,11 @@ class Descent:
         self._work = int(seconds * DESCENT.WORK_PER_SECOND)
         if self.is_closed or self._lowest is None:
             return
-        unit, few = self._graph.unit, len(self._graph.rows) <= DESCENT.FEW
+        unit = self._graph.unit
         high = self._refuted_first(DESCENT.FIRST_SHARE)
         while self.bound < high and self._work > 0:
             middle = self.bound + (high - unit - self.bound) // 2 // unit * unit
-            refuted = self._refute(middle, 0 if few else DESCENT.ROWS[-1], 1.0)
+            refuted = self._refute(middle, DESCENT.ROWS[-1] if self._has_many else 0, 1.0)
             if refuted is False:
                 self._guided(middle)
             if not refuted:
@@ -112,8 +118,7 @@ class Descent:
         the work that is left; the lowest number of bytes that is not refuted.
         """
         bytes_ = min(self.peak - self._graph.unit, self._deduced_for)
-        few = len(self._graph.rows) <= DESCENT.FEW
-        for each in (0,) if few else DESCENT.ROWS:
+        for each in DESCENT.ROWS if self._has_many else (0,):
             if self._refute(bytes_, each, share):
                 return self.bound
             self._guided(bytes_)
@@ -142,8 +147,11 @@ class Descent:
     def _guided(self, limit: int) -> None:
         """Searches for an order within a limit for which pairs were deduced; that has work of its own."""
         left, known = self._work, self.peak
+        if self._lowest is None or self._lowest.deduced == 0:
+            return
+        most = int(DESCENT.GUIDED_SECONDS[self._has_many] * DESCENT.WORK_PER_SECOND)
         for width in DESCENT.GUIDED_WIDTHS:
-            self._work = int(self._graph_work * width)
+            self._work = min(self._graph_work * width, most)
             if self.peak < known or self._beam(limit, width, guided=True):
                 self._halved(width, self.bound, guided=True)
         self._work = left

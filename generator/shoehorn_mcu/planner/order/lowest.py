@@ -170,7 +170,7 @@ class Lowest:
         The search computes next what leaves the fewest bytes alive, and follows so many orders at one time; `guided`
         only those with the pairs that were deduced, for `limit` bytes or more.
         """
-        ffi, count = self._ffi, self._lib.sh_lowest_deduced(self._state, self._ffi.NULL, 0) if guided else 0
+        ffi, count = self._ffi, self.deduced if guided else 0
         pairs, order = ffi.new("int32_t[]", 2 * count + 1), ffi.new("int32_t[]", len(self.graph.rows) + 1)
         self._lib.sh_lowest_deduced(self._state, pairs, count)
         left, run = ffi.new("int64_t *", work), ffi.new("sh_beam_run *", [limit, width, count, pairs])
@@ -185,6 +185,11 @@ class Lowest:
             self._stop[0] = 1
 
         return int(call() if work <= _BRIEF_WORK else interruptible(call, halt))
+
+    @property
+    def deduced(self) -> int:
+        """The number of pairs that were deduced for the fewest bytes that were not refuted."""
+        return int(self._lib.sh_lowest_deduced(self._state, self._ffi.NULL, 0))
 
     @property
     def flows(self) -> int:
