@@ -114,8 +114,8 @@ PIPELINE: tuple[Pass, ...] = (*SIMPLIFYING, *BY_ROWS)
 
 CHOICES: Mapping[str, str] = {
     "pre-pack-weights": "lays constants out as the chosen kernel loads them",
-    "slide": "lets the second model of a pipeline compute only what new slices change",
     "overwrite-inputs": "lets a row be written over one that is read for the last time to compute it",
+    "slide": "lets the second model of a pipeline compute only what new slices change",
 }
 """What `--disable` takes besides: not rewrites of the graph, but what the choice of kernels and the planner may do."""
 
