@@ -43,7 +43,8 @@ class Sliding(Form):
         ]
         new = "1 new row" if window.hop == 1 else f"{window.hop} new rows"
         self.use_more = [
-            f"The model sees a window of {window.rows} rows, of which an inference takes {new}: `{name}_push(rows)` does",
+            f"The model sees a window of {window.rows} rows, of which an inference takes {new}: "
+            f"`{name}_push(rows)` does",
             f"both calls. `{name}_reset()` empties the window.",
         ]
         copies = [
