@@ -243,6 +243,7 @@ def test_each_option_of_a_command_is_a_field_for_programs(tmp_path: Path):
         "stateless": (["--stateless"], True),
         "behind": (["wake.tflite", "--pipeline"], Path("wake.tflite")),
         "stride": (["--stride", "20ms", "--rate", "8000"], 160),
+        "slide": (["--slide", "20ms"], "20ms"),
         "slices": (["--slices", "3"], 3),
         "sample_hz": (["--rate", "8000"], 8000),
     }

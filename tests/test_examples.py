@@ -28,6 +28,8 @@ CORES = {
     "esp-idf": ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c"),
 }
 """What compiles for the core that an example's README names."""
+SETTLED = {"still": 1.0, "shake": 4.0, "circle": 7.0}
+"""Gestures of the always-on example: when a whole second of each has been seen."""
 STRICT = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 
 _spec = spec_from_file_location("build_example", EXAMPLES / "build.py")
@@ -74,6 +76,19 @@ def test_the_cmake_program_reads_the_digit(tree: Path):
     assert (wrong.returncode, wrong.stderr) == (1, "none.txt: cannot be read as 8 lines of 8 characters\n")
 
 
+@needs("cmake", HOST[0])
+def test_the_gestures_of_a_stream_are_told_each_quarter_of_a_second(tree: Path):
+    done = subprocess.run([sys.executable, tree / "build.py", "always-on"], capture_output=True, text=True, timeout=300)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = [line.split(" s ") for line in done.stdout.splitlines() if re.fullmatch(r"\d\.\d s \w+", line)]
+    assert (len(told), told[0][0], told[-1][0]) == (33, "1.2", "8.9")
+    settled = {
+        name: {said for at, said in told if first <= float(at) <= first + 1.9} for name, first in SETTLED.items()
+    }
+    assert settled == {name: {name} for name in SETTLED}
+
+
 @needs_rust("cargo", "cc")
 def test_the_rust_program_reads_the_digit(tree: Path):
     env = {**os.environ, "PATH": RUST_PATH}
@@ -88,7 +103,7 @@ def test_the_rust_program_reads_the_digit(tree: Path):
 
 
 @needs("cmake")
-@pytest.mark.parametrize("name", ["cmake", "zephyr", "esp-idf"])
+@pytest.mark.parametrize("name", ["always-on", "cmake", "zephyr", "esp-idf"])
 def test_cmake_says_that_the_library_is_missing(name: str, tmp_path: Path):
     folder = Path(shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("digits", "gesture")))
     command = ["cmake", "-S", folder, "-B", tmp_path / "build"]

@@ -12,7 +12,7 @@ from samples import sample
 from slide_nets import Net, ecg, har, lying, random_net, tcn, whole_stream
 
 from shoehorn_mcu import importers, ops, passes
-from shoehorn_mcu.ir import Graph, Op, Signature, TensorType
+from shoehorn_mcu.ir import Graph, Op, Quant, Signature, TensorType
 from shoehorn_mcu.passes import BY_ROWS
 from shoehorn_mcu.passes.ends import slide_check
 from shoehorn_mcu.passes.ends.kept_rows import choices
@@ -283,3 +283,21 @@ def test_a_streaming_model_s_window_keeps_what_its_authors_keep() -> None:
     found = slid(graph, 3)
 
     assert (graph.macs, found.step.macs, found.step.state_bytes) == (839_424, 24_096, 3_152)
+
+
+@pytest.mark.parametrize(
+    ("rank", "axes", "keeps"), [(3, (1,), False), (3, (1,), True), (3, (2,), False), (4, (2,), False)]
+)
+def test_a_mean_along_a_sequence_is_one_over_rows(rank: int, axes: tuple[int, ...], keeps: bool) -> None:
+    """Over time or, where that keeps no row for a place, over channels, which is left as it was."""
+    net = Net("means", {"x": (1, 1, 24, 3)})
+    net.conv(4, 3, across=True)
+    if rank == 3:
+        net.put(ops.Reshape, (net.at,), shape=(1, 22, 4))
+    net.put(ops.Mean, (net.at,), Quant((0.03,), (1,)), axes=axes, keep_dims=keeps)
+    net.dense(2)
+    found = checked(net.graph(), 2)
+
+    assert found.windows.graph.tensors["x"].type.shape == (1, 24, 1, 3)
+    means = [op for op in found.windows.graph.ops if isinstance(op, ops.Mean)]
+    assert [1 in op.axes for op in means] == [axes != (2,) or rank == 4]

@@ -32,6 +32,8 @@ from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import DType, Graph, State, Tensor, TensorType
 from shoehorn_mcu.passes.ends.slide import computed
 from shoehorn_mcu.planner.memory_plan import Placement
+from shoehorn_mcu_host.board.bench import Cycles, Timing
+from shoehorn_mcu_host.board.cycles import Count
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate.validate import Windows, enough, windows_of
@@ -231,6 +233,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_folder_has_the_model_of_whole_windows(folder: Path) -> None:
+    said = "The model sees a window of 12 rows, of which an inference takes 2 new rows: `small_push(rows)` does"
+    assert said in (folder / "README.md").read_text()
     project = Project.open(folder)
     plan = Plan.of(project)
     whole = windows_of(project, plan)
@@ -438,3 +442,17 @@ def test_inspect_shows_what_each_choice_of_kept_rows_takes(gen: Gen) -> None:
     assert "58 % of the work repeats" in json.loads(gen("inspect", model, "--json").stdout)["hint"]
     refused = gen("inspect", model, "--slide", "50")
     assert (refused.exit_code, "--slide 50: the window has 49 rows" in refused.stderr) == (1, True)
+
+
+def test_the_load_is_that_of_cycles_or_of_time_where_they_are_known() -> None:
+    """Of an emulator that counts instructions alone there is none."""
+    timing = Timing(1000, "instructions", (500, 700, 600), (), 1, 2, signal_seconds=0.02)
+
+    assert timing.signal == {"seconds": 0.02, "cycles_per_second": None, "load_percent": None}
+    assert replace(timing, unit="us").signal == {"seconds": 0.02, "cycles_per_second": None, "load_percent": 3.0}
+    counted = replace(timing, unit="cycles", unit_hz=60_000).signal
+    assert counted == {"seconds": 0.02, "cycles_per_second": 30_000, "load_percent": 50.0}
+    cycles = Cycles("cortex-m4", 100_000, (Count(500, 800),), ())
+    estimated = replace(timing, cycles=cycles).signal
+    assert estimated == {"seconds": 0.02, "cycles_per_second": 40_000, "load_percent": 40.0}
+    assert replace(timing, signal_seconds=None).signal is None

@@ -12,7 +12,7 @@ from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.firmware.settings import Hop, Options
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.passes import PassRecord
-from shoehorn_mcu.passes.ends.kept_rows import LEAST_GAIN, Choice, choices, what_repeats
+from shoehorn_mcu.passes.ends.kept_rows import LEAST_GAIN, Choice, choices, may_be_frames, what_repeats
 from shoehorn_mcu.passes.ends.slide import Slid, SlideError, Windows, slide, windows
 
 _DEFAULT_HZ = 16000  # of `--rate`
@@ -121,7 +121,7 @@ def hint(source: Graph, options: Options) -> str:
 
     Images are as wide as high. A model with states or several inputs, a pipeline and a streamed input get no hint.
     """
-    if source.states or len(source.inputs) != 1 or options.stream_input or options.behind is not None:
+    if not may_be_frames(source) or options.stream_input or options.behind is not None:
         return ""
     with suppress(ShoehornError):
         simple, _ = passes.run(source, options.disabled, options.preserve, passes.SIMPLIFYING)

@@ -15,7 +15,7 @@ from shoehorn_mcu.importers.fault import ImportFault, Refusal, UnsupportedModel,
 from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, replacement
 from shoehorn_mcu.ir import Graph, Node, Op, TensorType
 from shoehorn_mcu.ops.maps import Formulaic
-from shoehorn_mcu.passes.ends.kept_rows import Choice, choices, what_repeats
+from shoehorn_mcu.passes.ends.kept_rows import Choice, choices, may_be_frames, what_repeats
 from shoehorn_mcu.passes.ends.slide import windows
 from shoehorn_mcu.planner.live_ranges import live_ranges
 
@@ -150,6 +150,8 @@ def inspect_file(path: Path, shapes: importers.Shapes, hop: int | None = None) -
 
 
 def _hint(graph: Graph) -> str:
+    if not may_be_frames(graph):
+        return ""
     with suppress(ShoehornError):
         simple, _ = passes.run(graph, which=passes.SIMPLIFYING)
         return what_repeats(windows(simple, 1))

@@ -14,6 +14,7 @@ from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_affine import fold_affine
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
+from shoehorn_mcu.passes.fold_dilation import fold_dilation
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fold_shuffle import fold_shuffle
 from shoehorn_mcu.passes.fold_transpose import fold_transpose
@@ -75,6 +76,7 @@ class PassRecord:
 
 SIMPLIFYING: tuple[Pass, ...] = (
     Pass("drop-dead", drop_dead),  # first: an unneeded reader would stop the other passes
+    Pass("fold-dilation", fold_dilation),  # before transposes move: it looks for those that make blocks
     Pass("lift-transposes", lift_transposes),
     Pass("merge-transposes", merge_transposes),
     Pass("fold-transpose", fold_transpose),

@@ -32,6 +32,7 @@ class Unit:
 
     name: str
     convert: Callable[[int, int], Number]  # ticks, ticks per second
+    hz: int | None = None  # of the board's clock, where the unit is its cycles
 
 
 # QEMU counts one virtual nanosecond per instruction (-icount shift=0), so a timer of any rate counts them.
@@ -52,7 +53,8 @@ def unit_of(emulator: Mapping[str, Any], spec: Mapping[str, Any]) -> Unit:
         return Unit(row.counts, lambda ticks, _: ticks)
     rate = (spec["core_hz"] or spec["tick_hz"]) if row.counts is Counts.CYCLES else _NANOSECOND_HZ
     tick_hz = emulator["tick_hz"] or spec["tick_hz"]
-    return Unit(row.counts, lambda ticks, _: round(ticks * rate / tick_hz))
+    hz = rate if row.counts is Counts.CYCLES else None
+    return Unit(row.counts, lambda ticks, _: round(ticks * rate / tick_hz), hz)
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class Timing:
     no_cycles: str = ""  # why there are none, where the board has a model of its timing or several cores
     cores: Cores = Cores()
     signal_seconds: float | None = None  # that the rows or samples of an inference last, where it is known
+    unit_hz: int | None = None  # of the board's clock, where the unit is its cycles
 
     @property
     def signal(self) -> dict[str, Any] | None:
@@ -109,11 +112,14 @@ class Timing:
         """
         if self.signal_seconds is None:
             return None
-        median, cycles = _median(self.totals), None
+        median, cycles, hz = _median(self.totals), None, self.unit_hz
         seconds = median / 1e6 if self.unit == MICROSECONDS.name else None
         if self.cycles is not None:
-            cycles = _median([count.cycles for count in self.cycles.totals])
-            seconds = cycles / self.cycles.hz if self.cycles.hz else None
+            cycles, hz = _median([count.cycles for count in self.cycles.totals]), self.cycles.hz
+        elif hz is not None:
+            cycles = median
+        if cycles is not None and hz:
+            seconds = cycles / hz
         load = None if seconds is None else round(100 * seconds / self.signal_seconds, 3)
         each = None if cycles is None else round(cycles / self.signal_seconds)
         return {"seconds": self.signal_seconds, "cycles_per_second": each, "load_percent": load}
@@ -179,6 +185,7 @@ def bench(
         meter.reason,
         shared,
         plan.signal_seconds,
+        unit.hz,
     )
 
 

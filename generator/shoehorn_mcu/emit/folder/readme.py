@@ -51,6 +51,7 @@ def use(unit: Unit) -> list[str]:
         *_ends(unit, form),
         "",
         form.inputs.use,
+        *form.sliding.use_more,
         f"`{unit.name}.h` has types, shapes, scales, zero points and row sizes as macros.",
     ]
 

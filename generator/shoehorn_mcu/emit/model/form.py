@@ -10,6 +10,7 @@ Lines = Sequence[str]
 class Form:
     """Nothing, where a form does not say otherwise."""
 
+    use_more: Lines = ()  # of the README, behind what it says of the calls
     macros: Lines = ()  # of <model>.h
     prototypes: Lines = ()  # the same, with their rules
     includes: Lines = ()  # of <model>.c, below runtime_c

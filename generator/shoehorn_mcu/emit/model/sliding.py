@@ -41,6 +41,12 @@ class Sliding(Form):
             f"// or {name}_reset called.",
             f"{head};",
         ]
+        new = "1 new row" if window.hop == 1 else f"{window.hop} new rows"
+        self.use_more = [
+            f"The model sees a window of {window.rows} rows, of which an inference takes {new}: "
+            f"`{name}_push(rows)` does",
+            f"both calls. `{name}_reset()` empties the window.",
+        ]
         copies = [
             f"memcpy({name}_{suffix}(), {rows}->values, sizeof {rows}->values);"
             for (suffix, _), rows in zip(ends, taken, strict=True)

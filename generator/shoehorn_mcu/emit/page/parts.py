@@ -83,6 +83,7 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         **({"RAM": _ram(report["ram"])} if report.get("ram") else {}),
         **({"Weights in RAM": _weights(report["weights_in_ram"])} if "weights_in_ram" in report else {}),
         **({"Memories": _memories(plan)} if "memories" in plan else {}),
+        **({"New rows only": _slide(plan["slide"], plan["macs"])} if "slide" in plan else {}),
         "Lower bound of the arena": _bound(plan),
         "Next smaller plan": _smaller(plan["smaller"]),
         "Most bytes live at once": f"{seen.peak_bytes:,}",
@@ -93,6 +94,16 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         "Time predicted from": basis,
     }
     return "".join(f"<div><dt>{name}</dt><dd>{prose(text)}</dd></div>" for name, text in rows.items())
+
+
+def _slide(slide: Mapping[str, Any], macs: int) -> str:
+    """What a step takes of the window, and the choices which tensors keep rows."""
+    each = "; ".join(f"{choice['macs']:,} with {choice['state_bytes']:,}" for choice in slide["choices"])
+    return (
+        f"{slide['hop_rows']} of {slide['window_rows']} rows in each inference: {macs:,} of "
+        f"{slide['macs_whole_window']:,} MACs, {slide['state_bytes']:,} bytes kept. Possible, in MACs and bytes kept: "
+        f"{each}"
+    )
 
 
 def _flash(flash: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.passes.ends.shifted_rows import Shifted, Step
 from shoehorn_mcu.passes.ends.slide import Windows
 
@@ -110,6 +111,14 @@ def _spread(choices: Sequence[Choice], most: int) -> Sequence[Choice]:
         gaps = [kept[i - 1].state_bytes / max(1, kept[i + 1].state_bytes) for i in range(1, len(kept) - 1)]
         del kept[1 + gaps.index(min(gaps))]
     return kept
+
+
+def may_be_frames(graph: Graph) -> bool:
+    """Whether the one input may be rows of time: images, whose two largest dimensions are equal, are none."""
+    if len(graph.inputs) != 1 or graph.states:
+        return False
+    sizes = sorted(graph.tensors[graph.inputs[0]].type.shape, reverse=True)
+    return bool(sizes) and sizes[0] >= _LEAST_ROWS and sizes[:2] != [sizes[0]] * 2
 
 
 def what_repeats(given: Windows) -> str:

@@ -199,9 +199,7 @@ class _Slider:
         rest = self._given.rest[name][:, list(line.fresh)]
         order = (np.arange(line.rows) - line.rows) % new
         initial = self._draft.tensor(f"{name}_at_rest", kind, np.ascontiguousarray(rest[:, order]))
-        both, first = self._joined(name, (read, fresh)), new
-        if line.rows == new:
-            both, first = fresh, 0
+        both, first = (fresh, 0) if line.rows == new else (self._joined(name, (read, fresh)), new)
         last = self._draft.tensor(f"{name}_next", kind)
         self._emit(_cut(both, last, range(first, first + line.rows), kind))
         self._states.append(State(read, last, initial))

@@ -45,17 +45,11 @@ class _Upright(Draft):
         """The op, upright where its operands are and it can be."""
         op, output = node.op, node.output
         stands = any(tensor.name in self._standing for tensor in node.row_inputs)
-        turned = _turned(node) if stands else None
+        turned = self._turned(node) if stands else None
         if turned is None:
             self.ops.append(replace(op, inputs=tuple(map(self._as_before, op.inputs))))
             return
-        rows = len(node.row_inputs)
-        inputs = [*map(self._upright, node.row_inputs), *op.inputs[rows:]]
-        if isinstance(op, Conv2d | DepthwiseConv2d):
-            inputs[1] = self._weights(node.inputs[1])
-        turned = replace(turned, inputs=tuple(inputs))
-        shape = turned.infer(tuple(self.tensors[name].type for name in inputs))
-        # Either that of the output, or the output upright.
+        shape = turned.infer(tuple(self.tensors[name].type for name in turned.inputs))
         if shape == output.type.shape:
             self.ops.append(turned)
         elif output.name in self.before.results:
@@ -66,6 +60,19 @@ class _Upright(Draft):
             self.tensors[output.name] = Tensor(output.name, replace(output.type, shape=shape))
             self._standing[output.name] = output.name
             self.ops.append(turned)
+
+    def _turned(self, node: Node) -> Op | None:
+        """The op with upright operands, where its output stands upright then, or is as it was."""
+        turned, kind = _turned(node), node.output.type
+        if turned is None:
+            return None
+        rows = len(node.row_inputs)
+        inputs = [*map(self._upright, node.row_inputs), *turned.inputs[rows:]]
+        if isinstance(turned, Conv2d | DepthwiseConv2d):
+            inputs[1] = self._weights(node.inputs[1])
+        turned = replace(turned, inputs=tuple(inputs))
+        shape = turned.infer(tuple(self.tensors[name].type for name in inputs))
+        return turned if shape == kind.shape or (_lies(kind) and shape == _stood(kind).shape) else None
 
     def _upright(self, tensor: Tensor) -> str:
         """The operand with a row per place; one pixel for all of them fits as it is."""
@@ -175,9 +182,8 @@ def _mean(node: Node) -> Op | None:
     op, ahead = node.op, 4 - len(node.x.type.shape)
     assert isinstance(op, Mean)
     axes = {{1: 2, 2: 1, 3: 3}.get(axis + ahead, 0) for axis in op.axes}
-    if 1 in axes and not op.keep_dims:
-        axes |= {2} if len(node.output.type.shape) + len(op.axes) + ahead < 5 and ahead else set()
-    return replace(op, axes=tuple(sorted(axes))) if 0 not in axes else None
+    dropped = {2} if ahead and not op.keep_dims else set()  # a rank of three has one dimension of 1 less
+    return replace(op, axes=tuple(sorted(axes | dropped))) if 0 not in axes else None
 
 
 _TURNS: Mapping[type[Op], Callable[[Node], Op | None]] = {
