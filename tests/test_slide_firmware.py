@@ -117,6 +117,7 @@ REFUSED = (
     ({"slide": 2, "states": {"x": "y"}}, "--slide excludes --state: the rows that are kept are the only states; leave"),
     ({"slide": 2, "stateless": True}, "--slide excludes --stateless: the rows that are kept are states; leave"),
     ({"slide": 2, "io": "native"}, "--slide excludes --io native: rows of time are taken one behind the other; leave"),
+    ({"slide": "20ms"}, "--slide 20ms, 320 rows of 1 sample (--stride): the window has 12 rows; give 1 to 12"),
     ({"slide": "30ms", "stride": 320}, "--slide 30ms: at 16,000 samples per second that is no whole number of rows of"),
     ({"slide": "1ms", "sample_hz": 50}, "no whole number of rows of 1 samples; say how long a row is by --stride"),
 )
