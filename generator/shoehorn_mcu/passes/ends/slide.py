@@ -80,7 +80,8 @@ def computed(graph: Graph, given: Mapping[str, Array]) -> dict[str, Array]:
 def windows(graph: Graph, hop: int, said: str = "") -> Windows:
     """The model as windows that move by `hop` rows; raises SlideError where its inputs are none.
 
-    `said`: the hop in the user's words. An input that is reshaped first gets the rows that it is reshaped to, and a sequence of pixels gets a row for each.
+    An input that is reshaped first gets the rows that it is reshaped to, and a sequence of pixels gets a row for each.
+    `said`: the hop in the user's words.
     """
     if graph.states:
         raise SlideError(
