@@ -236,6 +236,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_folder_has_the_model_of_whole_windows(folder: Path) -> None:
     said = "The model sees a window of 12 rows, of which an inference takes 2 new rows: `small_push(rows)` does"
     assert said in (folder / "README.md").read_text()
+    assert "2 of 12 rows in each inference: " in (folder / "plan.html").read_text()
     project = Project.open(folder)
     plan = Plan.of(project)
     whole = windows_of(project, plan)
