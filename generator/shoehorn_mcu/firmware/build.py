@@ -92,7 +92,7 @@ def _by_new_rows(ready: Prepared, board: Board | None, say: Callable[[str], None
     if ready.wake:
         tried(ready)
     whole = len(found)
-    for choice in window.choices:
+    for choice in reversed(window.choices) if smallest else window.choices:  # no arena is smaller than what is kept
         room = min((each.unit.plan.total_bytes for each in found), default=most) if smallest else most
         if room is not None and choice.state_bytes > room and choice is not window.choices[-1]:
             continue

@@ -27,6 +27,7 @@ class Hop:
 
     rows: int
     seconds: float | None = None
+    said: str = field(default="", compare=False)  # a time in the user's words, with the rows that it is
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def check(options: Options) -> None:
 def sliding(source: Graph, options: Options, hop: Hop) -> Sliding:
     """The model by new rows, which keeps all rows that it can; raises SlideError where it is no window."""
     simple, records = passes.run(source, options.disabled, options.preserve, passes.SIMPLIFYING)
-    given = windows(simple, hop.rows)
+    given = windows(simple, hop.rows, hop.said)
     return Sliding(given, hop, tuple(records), slide(given))
 
 
@@ -88,6 +88,7 @@ def hop_of(slide: int | str | None, stride: int | None, slices: int | None, rate
         return None
     known = stride is not None or isinstance(slide, str) or rate != _DEFAULT_HZ
     each = stride or 1  # samples of a row
+    said = ""
     if isinstance(slide, int):
         rows = slide
     else:
@@ -97,8 +98,10 @@ def hop_of(slide: int | str | None, stride: int | None, slices: int | None, rate
                 f"--slide {slide}: at {rate:,} samples per second that is no whole number of rows of {each:,} samples; "
                 "say how long a row is by --stride, and the rate by --rate"
             )
+        samples = "1 sample" if each == 1 else f"{each:,} samples"
+        said = f"{slide}, {rows:,} rows of {samples} (--stride)"
     rows *= slices or 1
-    return Hop(rows, rows * each / rate if known else None)
+    return Hop(rows, rows * each / rate if known else None, said)
 
 
 def wake_sliding(wake: Graph, features: int, hop: Hop, disabled: Collection[str]) -> Sliding | None:

@@ -61,7 +61,7 @@ def source_of(project: Project, given: Path | None, *folders: Path) -> Source:
     """
     said = documents.read(project.described / "reference" / "source.json", project.folder, SourceDocument)
     if not said.file:
-        cure = "compare the model of each file in a folder of its own"
+        cure = "compare the model of each file, as the file has it, in a folder of its own"
         raise HostError(f"{project.folder}: has no model file to compare with: {said.why}; {cure}")
     beside = [folder / said.file for folder in (Path(), project.folder.parent, *folders)]
     places = [given] if given else [path for path in beside if Path(said.file).name == said.file and path.is_file()]

@@ -77,10 +77,11 @@ def computed(graph: Graph, given: Mapping[str, Array]) -> dict[str, Array]:
     return values
 
 
-def windows(graph: Graph, hop: int) -> Windows:
+def windows(graph: Graph, hop: int, said: str = "") -> Windows:
     """The model as windows that move by `hop` rows; raises SlideError where its inputs are none.
 
     An input that is reshaped first gets the rows that it is reshaped to, and a sequence of pixels gets a row for each.
+    `said`: the hop in the user's words.
     """
     if graph.states:
         raise SlideError(
@@ -104,7 +105,7 @@ def windows(graph: Graph, hop: int) -> Windows:
         raise SlideError(f"{graph.name}: --slide needs inputs of one rate, the rows here are {said}; leave it out")
     rows = next(iter(kinds.values())).rows
     if not 0 < hop <= rows:
-        raise SlideError(f"{graph.name}: --slide {hop}: the window has {rows} rows; give 1 to {rows}")
+        raise SlideError(f"{graph.name}: --slide {said or hop}: the window has {rows} rows; give 1 to {rows}")
     return Windows(graph, hop, rows, turned)
 
 
