@@ -621,8 +621,17 @@ OWN = {
         ("tail", "(count & 1) != 0", "count == 0"),  # the last tap
         ("tail", "(channels + size - 1) / size", "channels / size"),
         *_TAPS,
-        ("padding", "whole && left >= 0", "left >= 0"),
+        ("padding", "!single && whole && left", "!single && left"),
         *_NEON_ROUNDING,
+    ),
+    "depthwise_conv2d_s8_neon_few": (
+        ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
+        ("tail", "at < elements; at++, lane++", "at + 1 < elements; at++, lane++"),  # the last channel
+        ("packing", "if (block == of->blocks) {", "if (block == 1) {"),
+        ("packing", "channels / (channels & -channels)", "channels"),
+        ("padding", "!single && whole && left >= 0", "!single && left >= 0"),
+        ("stride", "stride != 1", "false"),
+        *_TAPS,
     ),
     "dense_s8_neon": _NEON_ROW,
     "conv2d_s8_neon_1x1": _NEON_ROW,
@@ -705,6 +714,10 @@ OFFSETS = {
     "depthwise_conv2d_s8_neon": (
         ("offset", "add_pair(&all, size, values, w[i], values, offsets);", "add_tap(&all, size, values, w[i]);"),
         ("offset", "vld1q_s8(w), values, offsets);", "vld1q_s8(w), values, vld1q_s8(w));"),
+    ),
+    "depthwise_conv2d_s8_neon_few": (
+        ("offset", "OFFSETS != 0 ? w[of->count * VECTOR] : 0", "0"),
+        ("offset", "add_pair(&all, size, values, w[i], values, offsets);", "add_tap(&all, size, values, w[i]);"),
     ),
     "conv2d_s8_riscv_1x1": _BLOCKED_TOTALS,
     "conv2d_s8_riscv": (*_BLOCKED_TOTALS, ("offset", "at != of->end; at++", "at == of->runs; at++")),

@@ -720,12 +720,13 @@ def _pairs(isas: Sequence[targets.Isa]) -> list[Pair]:
     return [(graph, kernel) for graph in cases() for kernel in choices(next(graph.nodes()), tuple(isas))]
 
 
-def small_matrix(isas: Sequence[targets.Isa]) -> Matrix:
-    """The kernels of these instruction sets alone, each on the cases that are `enough`."""
+def small_matrix(isas: Sequence[targets.Isa], part: int = 0, parts: int = 1) -> Matrix:
+    """The kernels of these instruction sets alone, each on the cases that are `enough`; or every `parts`-th kernel."""
     by_kernel: dict[str, list[Pair]] = {}
     for pair in _pairs(isas):
         by_kernel.setdefault(pair[1].key, []).append(pair)
-    return of_pairs([pair for pairs in by_kernel.values() for pair in enough(pairs)])
+    some = list(by_kernel.values())[part::parts]
+    return of_pairs([pair for pairs in some for pair in enough(pairs)])
 
 
 def enough(pairs: Sequence[Pair]) -> list[Pair]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,27 @@ import numpy as np
 import onnx
 import pytest
 from emitted import compile_library, expected, run
+from matrix import DATA, linear
 from onnx import helper, numpy_helper
 from samples import random_inputs
 from test_cli_device import needs_qemu
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions, passes
+from shoehorn_mcu import PlanOptions, ops, passes
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
-from shoehorn_mcu.kernels import choices
+from shoehorn_mcu.kernels import choices, choose
+from shoehorn_mcu.kernels.base.contract import array_bytes
+from shoehorn_mcu.kernels.choice import with_scratch
+from shoehorn_mcu.kernels.linear.toom_cook import CHOICE as TOOM_COOK
 from shoehorn_mcu.machine import targets
-from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.planner import Goal, make_plan
+from shoehorn_mcu.planner.memory_plan import SRAM
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import kernel_bytes
+from shoehorn_mcu.schedule.stage import stages as computed
+from shoehorn_mcu.schedule.upgrade import Limits, upgraded
 
 DIGITS = SHIPPED / "digits.tflite"
 M4 = targets.board("mps2-an386")
@@ -100,3 +110,33 @@ def test_ops_that_do_not_depend_on_the_inputs_are_counted(tmp_path: Path) -> Non
 def test_what_is_always_done_cannot_be_disabled(name: str) -> None:
     with pytest.raises(passes.PassError, match=f"{name} cannot be disabled: .*; leave it out"):
         planned(name)
+
+
+def test_without_toom_cook_weights_are_multiplied_as_they_are() -> None:
+    """A convolution of three columns has transformed weights only where that is allowed and has room in the flash."""
+    rng = np.random.default_rng(0)
+    graph = linear(
+        ops.Conv2d,
+        rng,
+        DATA[0],
+        (1, 16, 16, 32),
+        (32, 3, 3, 32),
+        stride=(1, 1),
+        dilation=(1, 1),
+        padding=ops.Padding(1, 1, 1, 1),
+    )
+    (node,) = graph.nodes()
+    free = replace(targets.Machine.of("cortex-m4f"), scratch=True)
+
+    assert choose(node, free).variant.choice == TOOM_COOK
+    assert choose(node, replace(free, disabled=frozenset({TOOM_COOK}))).variant.choice == ""
+    assert choose(node, replace(free, scratch=False)).variant.choice == ""
+    fastest, *others = with_scratch(node, free)
+    assert (fastest.tile.sizes["reach"], others[-1].variant.choice) == (4, TOOM_COOK)
+    weights = [array_bytes(kernel.params(node)) for kernel in (fastest, others[-1])]
+    assert weights == [4 * 9 * 32 * 32 + 32 * 16, 8 * 9 * 32 * 32 // 3 + 32 * 16]
+    stages = computed(graph, replace(free, scratch=False))
+    plan = make_plan(lower(graph, stages, 100_000))
+    for flash, reach in ((None, 4), (kernel_bytes(stages) + 20_000, 2), (kernel_bytes(stages), None)):
+        ((stage,), _) = upgraded(lower(graph, stages, 100_000), stages, plan, Limits({SRAM: 100_000}, flash))
+        assert stage.kernel.tile.sizes.get("reach") == reach

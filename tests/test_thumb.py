@@ -86,7 +86,11 @@ def _node(op_class: type[ops.Conv2d | ops.DepthwiseConv2d | ops.Dense], x: tuple
 
 
 def _thumb(node: Node) -> list[Instance]:
-    return [kernel for kernel in candidates(node, (Isa.THUMB, Isa.C)) if kernel.variant.isa is Isa.THUMB]
+    return [
+        kernel
+        for kernel in candidates(node, (Isa.THUMB, Isa.C))
+        if kernel.variant.isa is Isa.THUMB and not kernel.variant.choice
+    ]
 
 
 @pytest.mark.parametrize("window", [(3, 3), (5, 5), (1, 2), (7, 7)])

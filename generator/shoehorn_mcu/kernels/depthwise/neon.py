@@ -5,6 +5,8 @@ Products of two taps are added in 16 bits before they are widened, as for Helium
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,14 @@ from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all
 from shoehorn_mcu.kernels.base.operands import kind_of_weights
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
-from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, blocks_of, layer_of, packable_by_pairs, tables_of
+from shoehorn_mcu.kernels.depthwise.simd32 import (
+    Depthwise,
+    adjacent,
+    blocks_of,
+    layer_of,
+    packable_by_pairs,
+    tables_of,
+)
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
 from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
@@ -75,6 +84,53 @@ def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     return made + Work(**counts)
 
 
+def _accepts_few(node: Node[DepthwiseConv2d]) -> bool:
+    """As `_accepts`, of fewer channels: adjacent pixels are computed as if they were one, at a stride of 1."""
+    channels = node.x.type.nhwc[3]
+    return node.weights.type.shape[3] == channels < HALF and packable_by_pairs(layer_of(node))
+
+
+def _repeated(of: Depthwise) -> Depthwise:
+    """The layer of so many pixels as one that their channels are whole blocks."""
+    channels = of.weights.shape[1]
+    times = math.lcm(channels, VECTOR) // channels
+    return of._replace(
+        weights=np.tile(of.weights, times),
+        bias=np.tile(of.bias, times),
+        multipliers=np.tile(of.multipliers, times),
+        shifts=np.tile(of.shifts, times),
+        offsets=np.tile(np.broadcast_to(of.offsets, channels), times),
+    )
+
+
+def _pack_few(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
+    return all_in_weights(Packed(pack(_repeated(layer_of(node))), VECTOR))
+
+
+def _work_few(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
+    """Counts of the tables of taps, of vectors of adjacent pixels, and of outputs that are left, with their taps."""
+    _, height, width, channels = node.weights.type.shape
+    taps, outputs = height * width, node.output.type.row_elements
+    rows, inner = adjacent(node)
+    vectors = rows * (max(0, inner) * channels // VECTOR) * (node.op.stride[1] == 1)
+    left = outputs - vectors * VECTOR
+    name = "nines" if taps == NINE else "anys"
+    made = tables_of(node) + Work(**{name: vectors}, outputs=left, taps=left * taps)
+    return made if taps == NINE else made + Work(any_taps=vectors * taps)
+
+
 _NEON = Variant(DEPTHWISE, _work, suffix="neon", shared="taps", isa=Isa.NEON, accepts=_accepts, pack=_pack)
 
-VARIANTS = (_NEON, with_offsets(_NEON))
+_FEW = Variant(
+    DEPTHWISE,
+    _work_few,
+    suffix="neon_few",
+    body="neon",
+    shared="taps",
+    isa=Isa.NEON,
+    accepts=_accepts_few,
+    defines=("SH_FEW",),
+    pack=_pack_few,
+)
+
+VARIANTS = (_NEON, _FEW, with_offsets(_NEON), with_offsets(_FEW))

@@ -1,0 +1,85 @@
+"""Weights of nine bits as bytes with an offset for each channel: which there are, and which kernels compute them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matrix import DATA, linear
+from samples import with_wide_weights
+
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, Node, Op, Tensor
+from shoehorn_mcu.kernels.base.operands import OFFSETS, data, kind_of_weights, offsets_of, whole_weights
+from shoehorn_mcu.kernels.choice import candidates
+from shoehorn_mcu.kernels.linear.offsets import narrow, narrowed
+from shoehorn_mcu.machine.targets import Isa
+
+POINT = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
+
+
+def wide(weights: Array, op_class: type[Op] = ops.Conv2d) -> Node:
+    """A 1x1 convolution, or another op, with these weights of 16 bits."""
+    channels = weights.shape[3]
+    rest = {} if op_class is ops.Dense else POINT
+    graph = linear(op_class, np.random.default_rng(0), DATA[0], (1, 2, 3, channels), weights.shape, **rest)
+    graph = with_wide_weights(graph, np.random.default_rng(0))
+    old = graph.tensors["x1"]
+    graph = replace(graph, tensors={**graph.tensors, "x1": Tensor("x1", old.type, weights.astype(np.int16))})
+    return next(graph.nodes())
+
+
+def rows(*channels: tuple[int, ...]) -> Array:
+    """Weights of 1x1 windows, one row per output channel, up to eight inputs."""
+    return np.array([np.resize(np.array(each), 8) for each in channels])[:, None, None]
+
+
+@pytest.mark.parametrize(
+    ("channel", "offset"),
+    [
+        ((-127, 127), 0),
+        ((0, 5), 0),
+        ((128, 0), 1),
+        ((-128, 0), -1),
+        ((200, -54), 73),
+        ((-200, 54), -73),
+        ((255, 1), 128),
+        ((-255, -3), -127),
+        ((-128, 127), 0),
+        ((-155, 100), -27),
+    ],
+)
+def test_the_offset_of_a_channel_is_the_least_that_leaves_bytes(channel: tuple[int, ...], offset: int) -> None:
+    node = wide(rows(channel, (1, 2)))
+    form = narrow(node)
+
+    assert np.broadcast_to(offsets_of(form), 2).tolist() == [offset, 0]
+    assert whole_weights(form).tolist() == data(node.inputs[1]).tolist()
+    assert data(form.inputs[1]).dtype == np.int8
+    assert kind_of_weights(form) == (OFFSETS if offset else "")
+
+
+def test_a_channel_that_spans_more_than_a_byte_has_none() -> None:
+    node = wide(rows((-129, 127), (1, 2)))
+
+    assert narrowed(node) is None
+    assert narrow(node) is node
+    assert {kernel.variant.suffix for kernel in candidates(node, tuple(Isa))} == {"c"}
+
+
+def test_only_kernels_that_know_offsets_compute_weights_that_have_some() -> None:
+    without, having = wide(rows((5, -100), (1, 2))), wide(rows((200, -3), (1, 2)))
+
+    assert {k.variant.kinds for k in candidates(without, (Isa.NEON,))} == {("",)}
+    found = candidates(having, (Isa.NEON, Isa.C))
+    assert [kernel.key for kernel in found] == ["linear_s8_w16_c", "conv2d_s8_neon_1x1_offsets_o4_p4"]
+    assert "#define SH_OFFSETS" in found[1].text("m", "")
+
+
+def test_depthwise_channels_are_those_of_the_last_axis() -> None:
+    weights = np.arange(8)[None, None, None] * 50 - 100
+    form = narrow(wide(weights, ops.DepthwiseConv2d))
+
+    assert offsets_of(form).tolist() == [0, 0, 0, 0, 0, 23, 73, 123]
+    assert whole_weights(form).tolist() == weights.tolist()
