@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
+from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.effort import DESCENT, ORDER, RECOMPUTE
 from shoehorn_mcu.planner.order.descent import Descent
 from shoehorn_mcu.planner.order.flow import Event, Flow
@@ -13,7 +15,7 @@ from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.space import Space
 from shoehorn_mcu.planner.problem import Problem
-from shoehorn_mcu.planner.recompute.search import reordered
+from shoehorn_mcu.planner.recompute.search import least, reordered
 from shoehorn_mcu.planner.remat.outcome import Effort
 
 
@@ -61,7 +63,7 @@ class AnyOrder:
 
     @cached_property
     def _annealed(self) -> list[Event]:
-        """The lowest order found by local search from the lowest one of the others; not from one that no order is below."""
+        """The lowest order found by local search from the lowest one of the others, but for one that none is below."""
         beams = [] if self._descent.is_closed else [self._descent.events]
         starts = (*([] if self.apart is None else [self.apart[1]]), self._start, *beams)
         return self._from(min(starts, key=self.peak_of))
@@ -143,6 +145,18 @@ class AnyOrder:
         """The lowest order found from this one with so much of the effort for one order."""
         self._say("rows in any order")
         return shortened(flow, reordered(flow.problem, start, self._effort(share), cut))
+
+
+def least_in_any_order(problem: Problem, wanted: int) -> int:
+    """A lower bound in bytes on all plans of a problem that compute each row once, none in bands, in whatever order.
+
+    Little effort is spent to raise it to `wanted` bytes, and none to raise it further.
+    """
+    flow = Flow(replace(problem, blocks=()))
+    space = Space(flow.problem, 0)
+    found = Descent(flow, space.events(space.plain_groups))
+    bound = min(found.raise_to(wanted, DESCENT.OTHER_FORM_SECONDS), whole_tensors.solve(problem).outcome.bound_bytes)
+    return max(bound, least(flow))
 
 
 def forced(problem: Problem) -> bool:
