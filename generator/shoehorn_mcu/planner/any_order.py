@@ -48,14 +48,16 @@ class AnyOrder:
     @cached_property
     def lowest(self) -> list[Event]:
         """The lowest order found."""
-        descent = self._descent
+        descent, annealed = self._descent, None
         if not descent.is_closed and not self._bound_to_groups:
-            descent.take(self._annealed)
+            annealed = self._annealed
+            descent.take(annealed)
         if not descent.is_closed:
             self._say("a lower bound of rows in any order")
             shares = DESCENT.ALONE_PROOF_SHARES if self._bound_to_groups else DESCENT.PROOF_SHARES
             descent.prove(self._effort(self._share(shares)).seconds)
-        return shortened(self._flow, descent.events)
+        as_found = self._bound_to_groups or descent.events == annealed
+        return descent.events if as_found else shortened(self._flow, descent.events)
 
     def _share(self, of: tuple[float, float]) -> float:
         """Of the effort for one order: the one for few rows, or for many."""
@@ -63,10 +65,8 @@ class AnyOrder:
 
     @cached_property
     def _annealed(self) -> list[Event]:
-        """The lowest order found by local search from the lowest one of the others, but for one that none is below."""
-        beams = [] if self._descent.is_closed else [self._descent.events]
-        starts = (*([] if self.apart is None else [self.apart[1]]), self._start, *beams)
-        return self._from(min(starts, key=self.peak_of))
+        """The lowest order found by local search, from the lower one of the given one and that of rows apart."""
+        return self._from(min((self._start, *([] if self.apart is None else [self.apart[1]])), key=self.peak_of))
 
     @property
     def _bound_to_groups(self) -> bool:
@@ -79,6 +79,11 @@ class AnyOrder:
     def bound(self) -> int:
         """A lower bound on the peak of every order, in bytes."""
         return self._descent.bound
+
+    @property
+    def is_by_beam(self) -> bool:
+        """Whether a beam found the lowest order, and not local search."""
+        return not self._bound_to_groups and self._descent.events != self._annealed
 
     @property
     def is_closed(self) -> bool:
@@ -155,7 +160,7 @@ def least_in_any_order(problem: Problem, wanted: int) -> int:
     flow = Flow(replace(problem, blocks=()))
     space = Space(flow.problem, 0)
     found = Descent(flow, space.events(space.plain_groups))
-    bound = min(found.raise_to(wanted, DESCENT.OTHER_FORM_SECONDS), whole_tensors.solve(problem).outcome.bound_bytes)
+    bound = min(found.raise_to(wanted), whole_tensors.solve(problem).outcome.bound_bytes)
     return max(bound, least(flow))
 
 
