@@ -198,7 +198,7 @@ class _Search:
         if bound >= known.bound_bytes:
             return best
         # No longer proven minimal: another form has a lower bound.
-        said = f"search finished; the bound is that of another form of the graph, this one's is {known.bound_bytes:,}"
+        said = f"{known.reason}; another form of the graph has the bound {bound:,}, this one {known.bound_bytes:,}"
         return best.with_outcome(bound_bytes=bound, status=Status.FEASIBLE, reason=said)
 
     def _may_be_smaller(self, best: Scheduled, form: Cuts, peak: int, lowest: int) -> bool:
