@@ -7,7 +7,6 @@ from random import Random
 import pytest
 from row_problems import random_problem
 
-from shoehorn_mcu.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.order.descent import Descent
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.lowest import Lowest, row_graph

@@ -33,6 +33,7 @@ def test_it_compiles_without_a_warning(source: Path, compiler: tuple[str, ...], 
         ("placement/allocate", "every placement lay apart\n"),
         ("placement/sweep", "every placement lay apart\n"),
         ("remat", "every undo restored the sums\n"),
+        ("order", "no order was below a bound\n"),
     ],
 )
 def test_a_long_walk_has_no_fault_that_sanitizers_see(folder: str, said: str, tmp_path: Path):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
+from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.effort import DESCENT, ORDER, RECOMPUTE
 from shoehorn_mcu.planner.order.descent import Descent
 from shoehorn_mcu.planner.order.flow import Event, Flow
@@ -13,7 +15,7 @@ from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.space import Space
 from shoehorn_mcu.planner.problem import Problem
-from shoehorn_mcu.planner.recompute.search import reordered
+from shoehorn_mcu.planner.recompute.search import least, reordered
 from shoehorn_mcu.planner.remat.outcome import Effort
 
 
@@ -46,14 +48,16 @@ class AnyOrder:
     @cached_property
     def lowest(self) -> list[Event]:
         """The lowest order found."""
-        descent = self._descent
+        descent, annealed = self._descent, None
         if not descent.is_closed and not self._bound_to_groups:
-            descent.take(self._annealed)
+            annealed = self._annealed
+            descent.take(annealed)
         if not descent.is_closed:
             self._say("a lower bound of rows in any order")
             shares = DESCENT.ALONE_PROOF_SHARES if self._bound_to_groups else DESCENT.PROOF_SHARES
             descent.prove(self._effort(self._share(shares)).seconds)
-        return shortened(self._flow, descent.events)
+        as_found = self._bound_to_groups or descent.events == annealed
+        return descent.events if as_found else shortened(self._flow, descent.events)
 
     def _share(self, of: tuple[float, float]) -> float:
         """Of the effort for one order: the one for few rows, or for many."""
@@ -61,10 +65,8 @@ class AnyOrder:
 
     @cached_property
     def _annealed(self) -> list[Event]:
-        """The lowest order found by local search from the lowest one of the others; not from one that no order is below."""
-        beams = [] if self._descent.is_closed else [self._descent.events]
-        starts = (*([] if self.apart is None else [self.apart[1]]), self._start, *beams)
-        return self._from(min(starts, key=self.peak_of))
+        """The lowest order found by local search, from the lower one of the given one and that of rows apart."""
+        return self._from(min((self._start, *([] if self.apart is None else [self.apart[1]])), key=self.peak_of))
 
     @property
     def _bound_to_groups(self) -> bool:
@@ -77,6 +79,11 @@ class AnyOrder:
     def bound(self) -> int:
         """A lower bound on the peak of every order, in bytes."""
         return self._descent.bound
+
+    @property
+    def is_by_beam(self) -> bool:
+        """Whether a beam found the lowest order, and not local search."""
+        return not self._bound_to_groups and self._descent.events != self._annealed
 
     @property
     def is_closed(self) -> bool:
@@ -143,6 +150,18 @@ class AnyOrder:
         """The lowest order found from this one with so much of the effort for one order."""
         self._say("rows in any order")
         return shortened(flow, reordered(flow.problem, start, self._effort(share), cut))
+
+
+def least_in_any_order(problem: Problem, wanted: int) -> int:
+    """A lower bound in bytes on all plans of a problem that compute each row once, none in bands, in whatever order.
+
+    Little effort is spent to raise it to `wanted` bytes, and none to raise it further.
+    """
+    flow = Flow(replace(problem, blocks=()))
+    space = Space(flow.problem, 0)
+    found = Descent(flow, space.events(space.plain_groups))
+    bound = min(found.raise_to(wanted), whole_tensors.solve(problem).outcome.bound_bytes)
+    return max(bound, least(flow))
 
 
 def forced(problem: Problem) -> bool:

@@ -366,15 +366,17 @@ class Candidates:
             if orders.bound > most_bytes:
                 return
             rows = len(self._start)
-            more = rows < CANDIDATE.FEW_ROWS and (orders.is_closed or orders.apart is not None)
-            may_lose = CANDIDATE.LOSS if more else 2 * CANDIDATE.LOSS
-            enough = int(orders.peak * (1 + may_lose))
-            below = NEVER if more else most_bytes + 1
+            few = rows < CANDIDATE.FEW_ROWS
+            may_lose = CANDIDATE.LOSS if few and orders.apart is not None else 2 * CANDIDATE.LOSS
+            loses = most_bytes >= int(orders.peak * (1 + CANDIDATE.LEAST_GAIN))
+            if few and loses and orders.is_by_beam:  # what local search finds often packs better
+                may_lose = CANDIDATE.LEAST_GAIN
+            enough, below = int(orders.peak * (1 + may_lose)), NEVER if few else most_bytes + 1
             for other in orders.others() if rows < CANDIDATE.MANY_ROWS and most_bytes >= enough else ():
                 if orders.peak_of(other) <= most_bytes:
                     yield (plan := self._ordered(other, below=below))
                     most_bytes = min(most_bytes, plan.arena_bytes - 1)
-                    below = most_bytes + 1
+                enough, below = int(orders.peak * (1 + CANDIDATE.LOSS)), most_bytes + 1
                 if most_bytes < enough:
                     break
         yield from self._reordered_apart(most_bytes)

@@ -88,6 +88,8 @@ class DESCENT:
     FIRST_SHARE = 0.7  # of the work that is left, for one test with the most bytes
     GUIDED_BEAMS = 3  # for each number of bytes and width, about
     GUIDED_SECONDS = 0.8, 0.2  # at most, where there are few rows, and many
+    # for the bound of a form of the graph of which no plan is made, where there are few rows, and many
+    OTHER_FORM_SECONDS = 4.0, 0.3
     # of the effort for one order: beams; pairs before the local search, where there are few rows, and many
     BEAM_SHARE, FIRST_PROOF_SHARES = 0.1, (0.2, 0.03)
     # pairs after it, and where it is left out

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from shoehorn_mcu.planner import DoesNotFit, Goal, checked, lowest_peak
-from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Status
+from shoehorn_mcu.planner import DoesNotFit, Goal, checked, least_in_any_order, lowest_peak
+from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Memory, Status
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.form import Form, uncut
 from shoehorn_mcu.schedule.predict import recomputes
@@ -176,8 +176,10 @@ class _Search:
         best: Scheduled | None = None
         refusal: DoesNotFit | Undivided | None = None
         bound: int | None = None
+        skipped: list[Cuts] = []
         for peak, each in sorted(tried, key=lambda pair: (pair[1] is not cuts.sampling, pair[0])):
             if best is not None and not self._may_be_smaller(best, each, peak, lowest):
+                skipped.append(each)
                 continue
             try:
                 made = self._made(each, known=best)
@@ -189,10 +191,15 @@ class _Search:
         if best is None or bound is None:
             assert refusal is not None
             raise refusal
-        if bound >= best.plan.outcome.bound_bytes:
+        known = best.plan.outcome
+        if known.bound_of == ANY_ORDER and not known.interrupted:
+            for each in skipped:
+                bound = min(bound, least_in_any_order(uncut(each, self.request), bound))
+        if bound >= known.bound_bytes:
             return best
         # No longer proven minimal: another form has a lower bound.
-        return best.with_outcome(bound_bytes=bound, status=Status.FEASIBLE, reason="search finished")
+        said = f"{known.reason}; another form of the graph has the bound {bound:,}, this one {known.bound_bytes:,}"
+        return best.with_outcome(bound_bytes=bound, status=Status.FEASIBLE, reason=said)
 
     def _may_be_smaller(self, best: Scheduled, form: Cuts, peak: int, lowest: int) -> bool:
         """Whether a form, whose plans by rows have this peak, is worth a search after the best plan so far."""

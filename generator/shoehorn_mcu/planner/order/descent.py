@@ -113,6 +113,15 @@ class Descent:
         ended = "the effort for it ended" if self._work <= 0 else "nothing more follows from pairs of rows"
         self.why = self.why or ended
 
+    def raise_to(self, bytes_: int) -> int:
+        """The bound, after an attempt to raise it to so many bytes where it is lower."""
+        self._work = int(DESCENT.OTHER_FORM_SECONDS[self._has_many] * DESCENT.WORK_PER_SECOND)
+        if self.bound < bytes_ and self._lowest is not None:
+            unit = self._graph.unit
+            least = min((bytes_ - 1) // unit * unit, self._deduced_for)
+            self._refute(least, DESCENT.ROWS[-1] if self._has_many else 0, 1.0)
+        return self.bound
+
     def _refuted_first(self, share: float) -> int:
         """Deduces for the most bytes below the known peak, with ever more rows compared, each time with this share of
         the work that is left; the lowest number of bytes that is not refuted.

@@ -28,7 +28,6 @@ from functools import cache, cached_property
 from itertools import accumulate
 from math import gcd
 from pathlib import Path
-from typing import Any
 
 from shoehorn_mcu.planner.interruptible import interruptible
 from shoehorn_mcu.planner.live_ranges import Row
