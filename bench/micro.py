@@ -14,6 +14,7 @@ from bench.micro_linear import (
     DEPTHWISE_BY_TWO,
     LARGE_WINDOWS,
     LATER_WINDOWS,
+    PACKED_DEPTHWISE,
     THREE_COLUMNS,
     WIDE_DEPTHWISE,
     WINDOWS,
@@ -90,10 +91,12 @@ def offsets(rows: int) -> Iterator[Graph]:
     """The graphs for packed kernels, with weights of 16 bits that are bytes with an offset for each channel."""
     rng = np.random.default_rng(21)
     every = (
-        *(*pointwise(rng, rows), *windows(rng, rows), *packed_depthwise(rng, rows), *packed_dense(rng, rows)),
+        *(*pointwise(rng, rows), *windows(rng, rows), *packed_dense(rng, rows)),
         *(*windows(rng, rows, LATER_WINDOWS), *windows(rng, rows, LARGE_WINDOWS), *windows(rng, rows, COPIED_WINDOWS)),
     )
     yield from (with_offset_weights(graph, rng) for graph in every[::2])
+    for shapes in (PACKED_DEPTHWISE, WIDE_DEPTHWISE, DEPTHWISE_BY_TWO):
+        yield from (with_offset_weights(graph, rng, 127) for graph in packed_depthwise(rng, rows, shapes))
 
 
 def real_sums(rng: np.random.Generator) -> Iterator[Graph]:

@@ -78,12 +78,15 @@ def with_wide_weights(graph: Graph, rng: Rng) -> Graph:
     return verify(replace(graph, tensors={**graph.tensors, "x1": new}))
 
 
-def with_offset_weights(graph: Graph, rng: Rng) -> Graph:
-    """A linear op with weights of nine bits of which those of each channel span a byte at most, at some zero point."""
+def with_offset_weights(graph: Graph, rng: Rng, most: int = 128) -> Graph:
+    """A linear op with weights of nine bits of which those of each channel span a byte at most, at some zero point.
+
+    `most`: the largest offset.
+    """
     old, axis = graph.tensors["x1"], 3 if isinstance(graph.ops[0], ops.DepthwiseConv2d) else 0
     stored = rng.integers(-127, 128, old.type.shape, np.int16)
     stored[rng.random(old.type.shape) < 0.3] = rng.choice(np.array([-127, 127], np.int16))
-    offsets = rng.choice(np.array([0, 1, -1, 128, -127, *rng.integers(-120, 120, 3)], np.int16), old.type.shape[axis])
+    offsets = rng.choice(np.array([0, 1, -1, most, -127, *rng.integers(-120, 120, 3)], np.int16), old.type.shape[axis])
     shape = [1] * stored.ndim
     shape[axis] = -1
     new = Tensor("x1", replace(old.type, dtype=DType.INT16), stored + offsets.reshape(shape))

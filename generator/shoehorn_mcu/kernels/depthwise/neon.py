@@ -133,4 +133,4 @@ _FEW = Variant(
     pack=_pack_few,
 )
 
-VARIANTS = (_NEON, _FEW, with_offsets(_NEON), with_offsets(_FEW))
+VARIANTS = (_NEON, _FEW, *(with_offsets(variant, sums=False) for variant in (_NEON, _FEW)))

@@ -73,10 +73,10 @@ def _quant(of: Quant, offsets: Int64s, axis: int) -> Quant:
     return Quant(scales, tuple((-offsets).tolist()), axis)
 
 
-def with_offsets(variant: Variant[OpT], *fewer: Tile) -> Variant[OpT]:
+def with_offsets(variant: Variant[OpT], *fewer: Tile, sums: bool = True) -> Variant[OpT]:
     """The twin that computes nodes whose weights have zero points: its body is compiled with SH_OFFSETS.
 
-    It has the tiles of the variant without `fewer`.
+    It has the tiles of the variant without `fewer`. `sums`: whether it sums inputs, which its work counts then.
     """
 
     def work(node: Node[OpT], tile: Tile) -> Mapping[str, float]:
@@ -85,7 +85,7 @@ def with_offsets(variant: Variant[OpT], *fewer: Tile) -> Variant[OpT]:
 
     return replace(
         variant,
-        work=work,
+        work=work if sums else variant.work,
         suffix=f"{variant.suffix}_{OFFSETS}",
         body=variant.body or variant.suffix,
         kinds=(OFFSETS,),
