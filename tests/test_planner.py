@@ -122,7 +122,7 @@ def test_what_does_not_fit_names_the_peak_and_who_is_alive_there():
     for part in (
         f"{least} bytes",
         f"{least - 1} are",
-        "the peak is step 13 ('dw')",
+        "the peak is step 14 ('dw')",
         "'y' 132",
         "'a' 72",
         "'scratch' 50",
