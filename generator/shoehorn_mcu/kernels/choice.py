@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import takewhile
@@ -59,10 +59,16 @@ def choices(
     Without `packs` those that read constants in the oracle's layout, where there are any.
     """
     own, form = candidates(node, isas), other_form(node)
-    others = [] if form is None else [k.of_form(form) for k in candidates(form(node), isas)]
+    others = [] if form is None else [_formed(k, form) for k in candidates(form(node), isas)]
     other = [kernel for kernel in others if kernel.contract is not contract_of(node)]
     found = tuple(kernel for kernel in (*own, *other) if kernel.variant.choice not in disabled)
     return found if packs else tuple(kernel for kernel in found if not kernel.packs(node)) or found
+
+
+def _formed(kernel: Instance, form: Callable[[Node], Node]) -> Instance:
+    """The instance for ops of which `form` makes those that it is for."""
+    own = kernel.form
+    return replace(kernel, form=lambda node: own(form(node)))
 
 
 def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:

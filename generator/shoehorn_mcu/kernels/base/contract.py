@@ -113,10 +113,6 @@ def _nothing(node: Node) -> tuple[str, ...]:
     return ()
 
 
-def _plain_kind(node: Node) -> str:
-    return ""
-
-
 def _nowhere(node: Node) -> int | None:
     return None
 
@@ -145,7 +141,7 @@ class Contract(Generic[OpT]):
     spaced: Callable[[Node[OpT], int], Values] | None = None
     in_runs: bool = False  # pixels are computed as one run, unless they have gaps between them
     # What only variants of that kind compute (`Variant.kinds`); most nodes are of the kind "".
-    kind: Callable[[Node[OpT]], str] = _plain_kind
+    kind: Callable[[Node[OpT]], str] = lambda _: ""
 
     @property
     def struct(self) -> str:
@@ -414,11 +410,6 @@ class Instance:
         if node.row_part is not None:
             return None  # the part that the kernel writes is not where the row begins
         return self.variant.behind(self.form(node), self.tile)
-
-    def of_form(self, form: Callable[[Node], Node]) -> Instance:
-        """The instance for ops of which `form` makes those that it is for."""
-        own = self.form
-        return replace(self, form=form if own is _as_it_is else lambda node: own(form(node)))
 
     def like(self, node: Node) -> Instance | None:
         """The instance of this variant and tile for another node, or None if they do not compute it."""
