@@ -14,17 +14,6 @@
 
 enum { SH_STEPS32_WORDS = 8 };
 
-// The output for a sum.
-SH_INLINED int8_t sh_steps32(int32_t sum, const int32_t words[SH_STEPS32_WORDS])
-{
-    int32_t value = sum + words[0];
-    value = words[1] - (value & ~(value >> 31));
-    const uint32_t b = (uint32_t)(value & ~(value >> 31));
-    const uint32_t bend = b > (uint32_t)words[2] ? (uint32_t)words[3] : 0;
-    const uint32_t line = (uint32_t)words[7] - b * (uint32_t)words[4];
-    return (int8_t)((line - (b * (uint32_t)words[5] >> words[6]) - bend) >> 23);
-}
-
 // Stores the output for the sum in a high register. r0: the channel's words, and then those behind
 // them; r1: where the output is stored. Overwrites r2 to r7.
 // clang-format off
@@ -49,5 +38,19 @@ SH_INLINED int8_t sh_steps32(int32_t sum, const int32_t words[SH_STEPS32_WORDS])
     "lsrs r7, r7, #23\n"                                                                           \
     "strb r7, [r1]\n"
 // clang-format on
+
+// Stores the output for a sum at `y`.
+SH_INLINED void sh_steps32(int32_t sum, const int32_t words[SH_STEPS32_WORDS], int8_t *y)
+{
+    register const int32_t *at __asm("r0") = words;
+    register int8_t *to __asm("r1") = y;
+    register int32_t value __asm("r2") = sum;
+    __asm volatile(".syntax unified\n"
+                   "push {r7}\n"
+                   "mov r8, r2\n" SH_STEPS32("r8") "pop {r7}\n"
+                   : "+r"(at), "+r"(value)
+                   : "r"(to)
+                   : "r3", "r4", "r5", "r6", "r8", "cc", "memory");
+}
 
 #endif

@@ -171,8 +171,7 @@ class _Search:
         best = self._best
         if self._fits(best):
             return _because(best, best.outcome.reason or _FASTEST)
-        if not self._in_time:
-            best = candidates.in_any_order(best)
+        best = candidates.in_any_order(best)
         if best.outcome.status is Status.OPTIMAL:
             return _because(best, f"proven minimal among {best.outcome.bound_of}")
         tried = "search finished"
