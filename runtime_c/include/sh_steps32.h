@@ -39,18 +39,4 @@ enum { SH_STEPS32_WORDS = 8 };
     "strb r7, [r1]\n"
 // clang-format on
 
-// Stores the output for a sum at `y`.
-SH_INLINED void sh_steps32(int32_t sum, const int32_t words[SH_STEPS32_WORDS], int8_t *y)
-{
-    register const int32_t *at __asm("r0") = words;
-    register int8_t *to __asm("r1") = y;
-    register int32_t value __asm("r2") = sum;
-    __asm volatile(".syntax unified\n"
-                   "push {r7}\n"
-                   "mov r8, r2\n" SH_STEPS32("r8") "pop {r7}\n"
-                   : "+r"(at), "+r"(value)
-                   : "r"(to)
-                   : "r3", "r4", "r5", "r6", "r8", "cc", "memory");
-}
-
 #endif
