@@ -328,10 +328,7 @@ _THUMB_TOOM = (
     ("points", "out[1] = odd + at_4 - at_3;", "out[1] = odd + at_4 - at_2;"),
     ("scale", "sum >> 3) * 0xAAAAAAABu", "sum >> 3) * 0xAAAAAAADu"),
     ("scale", "return (int32_t)sum >> 1;", "return (int32_t)sum;"),
-    ("rounding", "b > (uint32_t)words[2]", "b > 0xFFFFFFFEu"),
-    ("rounding", "(b * (uint32_t)words[5] >> words[6])", "0u"),
-    ("saturation", "words[1] - (value & ~(value >> 31))", "words[1] - value"),
-    ("saturation", "(uint32_t)(value & ~(value >> 31))", "(uint32_t)value"),
+    *_STEPS32,
 )
 
 OWN = {

@@ -177,8 +177,10 @@ def test_a_next_value_is_written_over_its_state() -> None:
     assert unit.placements["before"].address == unit.placements["next"].address
     text = bytes(emitted.library_of(unit)["src/ring.c"]).decode()
     assert "memcpy" not in text.partition("void ring_run(void)\n{")[2]
+    smaller = make_plan(lower(unit.graph, unit.stages, unit.plan.arena_bytes - 4))  # by single rows
+    assert not check(problem, smaller)
     with pytest.raises(DoesNotFit):
-        make_plan(lower(unit.graph, unit.stages, unit.plan.arena_bytes - 4))
+        make_plan(lower(unit.graph, unit.stages, smaller.outcome.bound_bytes - 1))
 
 
 def test_the_check_finds_a_state_that_is_read_after_it_was_overwritten() -> None:

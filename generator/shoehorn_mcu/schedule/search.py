@@ -219,16 +219,17 @@ class _Search:
         capacity, best, left = self.request.capacity_bytes, made, 0
         if capacity is None or made.plan.outcome.interrupted or not missing_scratch(made.stages, made.plan):
             return made
-        peak = lowest_peak(uncut(self.cuts, self.request).rows_apart)
-        while peak <= capacity - left:
+        room = capacity - lowest_peak(uncut(self.cuts, self.request).rows_apart)
+        missing, had = set[int](), 0
+        while left <= room:
             try:
                 other = self._made(self.cuts, left)
             except (DoesNotFit, Undivided):
-                break
-            best = min(best, other, key=lambda each: each.time)
-            before, left = left, missing_scratch(other.stages, other.plan)
-            if left <= before:
-                break
+                room = left - 1  # no plan leaves as much
+            else:
+                best = min(best, other, key=lambda each: each.time)
+                missing, had = missing_scratch(other.stages, other.plan), left
+            left = max((size for size in missing if had < size <= room), default=room + 1)
         if best is made:
             return made
         bound = min(best.plan.outcome.bound_bytes, made.plan.outcome.bound_bytes)

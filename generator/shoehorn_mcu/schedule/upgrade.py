@@ -78,13 +78,11 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
     return tuple(now.values()), larger
 
 
-def missing_scratch(stages: Sequence[Stage], plan: Plan) -> int:
-    """The bytes of the largest scratch of a kernel that would save WORTH_PERCENT, and which the plan has no place for;
-    0: there is none.
-    """
+def missing_scratch(stages: Sequence[Stage], plan: Plan) -> set[int]:
+    """The bytes of scratch of each kernel that would save WORTH_PERCENT, and which the plan has no place for."""
     least, cores = time(plan, stages) * WORTH_PERCENT / 100, plan.cores_by_op
     wanted = (each.stage for each in _faster(stages, plan, ()) if each.saved >= least)
-    return max((scratch_bytes(stage, cores.get(stage.name, 1)) for stage in wanted), default=0)
+    return {scratch_bytes(stage, cores.get(stage.name, 1)) for stage in wanted}
 
 
 def without_needless(problem: Problem, stages: Sequence[Stage], plan: Plan) -> tuple[Stage, ...]:
