@@ -276,8 +276,8 @@ def _inserted(rng: Rng) -> Iterator[Graph]:
 
 
 def _inserted_convolutions(rng: Rng) -> Iterator[Graph]:
-    """Convolutions, in float32, too."""
-    pad = ops.Padding(1, 1, 1, 1)
+    """Convolutions, in float32 and with offsets of weights, too."""
+    own, pad = np.random.default_rng(23), ops.Padding(1, 1, 1, 1)
     modes = (lambda real: real, lambda real: with_float_mode(real, FloatMode.RELAXED), _in_float16)
     shapes = ((8, 4, 5, 1), (3, 5, 4, 3), (16, 8, 3, 3), (13, 9, 2, 1), (12, 3, 7, 1), (33, 2, 3, 3), (4, 3, 18, 3))
     for number, (inputs, outputs, width, kernel) in enumerate(shapes):
@@ -285,6 +285,7 @@ def _inserted_convolutions(rng: Rng) -> Iterator[Graph]:
         shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad if kernel > 1 else ops.Padding()}
         graphs = [linear(ops.Conv2d, rng, data, x, shape, **shared) for data in (DATA[number % 3], ONE_SIDED)]
         yield from (*graphs, modes[number % len(modes)](as_float32(graphs[0], rng)))
+        yield with_offset_weights(graphs[0], own)
 
 
 def _of_pixels(rng: Rng) -> Iterator[Graph]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +27,9 @@ from matrix import (
 
 from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import CATALOGUE
-from shoehorn_mcu.kernels.base.contract import Variant
+from shoehorn_mcu.kernels.base.contract import Instance, Variant
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.linear.toom_cook import CHOICE as TOOM_COOK
 from shoehorn_mcu.machine.targets import CPUS, Isa, board
@@ -50,7 +52,7 @@ LONG = ("rpi-zero", "mps2-an500", "mps2-an505", "microbit", "native")
 ALSO = {"mps2-an386": (Isa.THUMB,)}  # a Cortex-M4 has the instructions of Armv6-M, whose own boards are slow to fill
 PARTS = {"mps2-an386": 3, "mps3-an547": 3}  # cases of a board that do not fit into its flash at once
 SMALL_PARTS = {"mps2-an386": 2}  # the same of the small matrix
-IMAGES = 10  # firmwares for the planted faults of a board
+BYTES_A_CASE = 3300  # of flash, about, that a kernel on a case takes in a firmware for planted faults
 
 
 def test_the_matrix_has_every_variant_with_every_tile() -> None:
@@ -164,12 +166,13 @@ def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(name: str,
     sound = [(graph, kernel) for graph, kernel in every if kernel.variant in changed]
     keys = list(dict.fromkeys(kernel.key for _, kernel in sound))
     caught: set[Variant] = set()
-    for image in range(IMAGES):
-        pairs = []
-        for key in keys[image::IMAGES]:
-            shown = enough([(graph, k) for graph, k in sound if k.key == key])
-            wrong = [fault.variant for fault in planned if fault.of is shown[0][1].variant]
-            pairs += [(g, replace(k, variant=v)) for v in (shown[0][1].variant, *wrong) for g, k in shown]
+    tried: list[list[tuple[Graph, Instance]]] = []
+    for key in keys:
+        shown = enough([(graph, k) for graph, k in sound if k.key == key])
+        wrong = [fault.variant for fault in planned if fault.of is shown[0][1].variant]
+        tried += ([(g, replace(k, variant=v)) for g, k in shown] for v in (shown[0][1].variant, *wrong))
+    most = min(3000, target.spec.flash_bytes // BYTES_A_CASE)
+    for image, pairs in enumerate(_images(tried, most)):
         of = of_pairs(pairs)
         write(planted(firmware(of, target), "matrix", planned, of.kernels), tmp_path / str(image))
 
@@ -178,6 +181,17 @@ def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(name: str,
         caught |= {kernel.variant for kernel in of.kernels if kernel.name in noticed}
     assert [_name(fault.variant) for fault in planned if fault.variant not in caught] == []
     assert {fault.of for fault in planned} == changed
+
+
+def _images(tried: Sequence[Sequence[tuple[Graph, Instance]]], most: int) -> Iterator[list[tuple[Graph, Instance]]]:
+    """Kernels on their cases, in order, for as few firmwares as hold `most` cases each."""
+    held: list[tuple[Graph, Instance]] = []
+    for pairs in tried:
+        if held and len(held) + len(pairs) > most:
+            yield held
+            held = []
+        held += pairs
+    yield held
 
 
 def _name(variant: Variant) -> str:
