@@ -274,6 +274,20 @@ def test_a_folder_without_its_whole_windows_is_damaged(folder: Path) -> None:
         path.write_text(text)
 
 
+@pytest.mark.parametrize("change", ["rows", "output", "type"])
+def test_windows_that_are_not_the_plan_s_are_damage(folder: Path, change: str) -> None:
+    project = Project.open(folder)
+    plan = Plan.of(project)
+    assert plan.slide is not None
+    other = {
+        "rows": replace(plan, slide=plan.slide.model_copy(update={"window_rows": 13})),
+        "output": replace(plan, outputs=(replace(plan.outputs[0], name="another"),)),
+        "type": replace(plan, inputs=(replace(plan.inputs[0], dtype=np.dtype(np.uint8)),)),
+    }
+    with pytest.raises(ShoehornError, match=r"reference/window is no model of plan\.json's windows; write the folder"):
+        windows_of(project, other[change])
+
+
 def test_a_model_of_new_rows_on_an_emulated_board_has_the_outputs_of_whole_windows(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

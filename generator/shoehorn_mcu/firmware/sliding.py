@@ -12,10 +12,10 @@ from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.firmware.settings import Hop, Options
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.passes import PassRecord
-from shoehorn_mcu.passes.ends.kept_rows import LEAST_GAIN, Choice, choices, may_be_frames, what_repeats
+from shoehorn_mcu.passes.ends.kept_rows import LEAST_GAIN, Choice, choices
+from shoehorn_mcu.passes.ends.kept_rows import hint as hint_of
 from shoehorn_mcu.passes.ends.slide import Slid, SlideError, Windows, slide, windows
 
-_DEFAULT_HZ = 16000  # of `--rate`
 PASS = "slide"  # its name in reports
 
 
@@ -35,8 +35,7 @@ class Sliding:
 
     def json(self) -> dict[str, object]:
         """What `plan.slide` of a report says of the choice: how many of the tensors that could keep rows do not."""
-        each = [{"macs": one.macs, "state_bytes": one.state_bytes} for one in self.choices]
-        return {"recomputed_tensors": len(self.slid.recomputed), "choices": each}
+        return {"recomputed_tensors": len(self.slid.recomputed), "choices": [each.json() for each in self.choices]}
 
     def records(self, behind: Sequence[PassRecord]) -> list[PassRecord]:
         """All passes, with the rewrite as one of them."""
@@ -86,7 +85,7 @@ def hop_of(slide: int | str | None, stride: int | None, slices: int | None, rate
     """
     if slide is None:
         return None
-    known = stride is not None or isinstance(slide, str) or rate != _DEFAULT_HZ
+    known = stride is not None or isinstance(slide, str) or rate != Options.sample_hz
     each = stride or 1  # samples of a row
     said = ""
     if isinstance(slide, int):
@@ -120,13 +119,7 @@ def wake_sliding(wake: Graph, features: int, hop: Hop, disabled: Collection[str]
 
 
 def hint(source: Graph, options: Options) -> str:
-    """A line about what `--slide 1` would save a model whose input looks like frames of time; else nothing.
-
-    Images are as wide as high. A model with states or several inputs, a pipeline and a streamed input get no hint.
-    """
-    if not may_be_frames(source) or options.stream_input or options.behind is not None:
+    """A line about what `--slide 1` would save; nothing for a pipeline and for a streamed input."""
+    if options.stream_input or options.behind is not None:
         return ""
-    with suppress(ShoehornError):
-        simple, _ = passes.run(source, options.disabled, options.preserve, passes.SIMPLIFYING)
-        return what_repeats(windows(simple, 1))
-    return ""
+    return hint_of(source, lambda graph: passes.run(graph, options.disabled, options.preserve, passes.SIMPLIFYING)[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -15,7 +14,7 @@ from shoehorn_mcu.importers.fault import ImportFault, Refusal, UnsupportedModel,
 from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, replacement
 from shoehorn_mcu.ir import Graph, Node, Op, TensorType
 from shoehorn_mcu.ops.maps import Formulaic
-from shoehorn_mcu.passes.ends.kept_rows import Choice, choices, may_be_frames, what_repeats
+from shoehorn_mcu.passes.ends.kept_rows import Choice, choices, hint
 from shoehorn_mcu.passes.ends.slide import windows
 from shoehorn_mcu.planner.live_ranges import live_ranges
 
@@ -72,8 +71,7 @@ class Slide:
     choices: tuple[Choice, ...]
 
     def json(self) -> dict[str, object]:
-        each = [{"macs": choice.macs, "state_bytes": choice.state_bytes} for choice in self.choices]
-        return {**vars(self), "choices": each}
+        return {**vars(self), "choices": [choice.json() for choice in self.choices]}
 
 
 @dataclass(frozen=True)
@@ -144,23 +142,17 @@ def inspect_file(path: Path, shapes: importers.Shapes, hop: int | None = None) -
         "",
         tuple(refused),
         tuple(refused),
-        _hint(graph) if hop is None and not refused else "",
+        hint(graph, _simplified) if hop is None and not refused else "",
         _slide(graph, hop) if hop is not None else None,
     )
 
 
-def _hint(graph: Graph) -> str:
-    if not may_be_frames(graph):
-        return ""
-    with suppress(ShoehornError):
-        simple, _ = passes.run(graph, which=passes.SIMPLIFYING)
-        return what_repeats(windows(simple, 1))
-    return ""
+def _simplified(graph: Graph) -> Graph:
+    return passes.run(graph, which=passes.SIMPLIFYING)[0]
 
 
 def _slide(graph: Graph, hop: int) -> Slide:
-    simple, _ = passes.run(graph, which=passes.SIMPLIFYING)
-    given = windows(simple, hop)
+    given = windows(_simplified(graph), hop)
     return Slide(hop, given.rows, given.graph.macs, tuple(choices(given.shifted)))
 
 

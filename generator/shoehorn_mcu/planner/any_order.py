@@ -70,10 +70,8 @@ class AnyOrder:
 
     @property
     def _bound_to_groups(self) -> bool:
-        """Whether each op reads the output of the one before, and the input is there: where beams find no order that is
-        lower than that by groups, longer searches do not either.
-        """
-        return forced(self._flow.problem) and not self._flow.streamed
+        """Where beams find no order that is lower than that by groups, longer searches do not either."""
+        return bound_to_groups(self._flow.problem)
 
     @property
     def bound(self) -> int:
@@ -162,6 +160,13 @@ def least_in_any_order(problem: Problem, wanted: int) -> int:
     found = Descent(flow, space.events(space.plain_groups))
     bound = min(found.raise_to(wanted), whole_tensors.solve(problem).outcome.bound_bytes)
     return max(bound, least(flow))
+
+
+def bound_to_groups(problem: Problem) -> bool:
+    """Whether each op reads the output of the one before, and the input is there: no order is known to be lower than
+    that by groups.
+    """
+    return forced(problem) and not problem.streamed
 
 
 def forced(problem: Problem) -> bool:

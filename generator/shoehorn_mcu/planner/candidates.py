@@ -8,7 +8,7 @@ from functools import cached_property
 from time import perf_counter
 
 from shoehorn_mcu.planner import whole_tensors
-from shoehorn_mcu.planner.any_order import AnyOrder, forced
+from shoehorn_mcu.planner.any_order import AnyOrder, bound_to_groups, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
 from shoehorn_mcu.planner.effort import CANDIDATE, RECOMPUTE
 from shoehorn_mcu.planner.memory_plan import AGAIN, ANY_ORDER, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
@@ -341,10 +341,7 @@ class Candidates:
 
     @property
     def _bound_to_groups(self) -> bool:
-        """Whether each op reads the output of the one before, and the input is there: no order is known to be lower
-        than that by groups.
-        """
-        return forced(self._problem) and not self._problem.streamed
+        return bound_to_groups(self._problem)
 
     @cached_property
     def _budgets(self) -> Budgets:

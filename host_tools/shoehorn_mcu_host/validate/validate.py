@@ -11,7 +11,7 @@ import numpy as np
 
 from shoehorn_mcu_host.base.errors import FolderDamaged
 from shoehorn_mcu_host.board.link import Inference, Link, Mode, Progress
-from shoehorn_mcu_host.folder.documents import CURE, Tensor
+from shoehorn_mcu_host.folder.documents import CURE, Slide, Tensor
 from shoehorn_mcu_host.folder.plan import Array, End, Plan, alike
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.folder.vectors import Vector
@@ -44,11 +44,31 @@ def precise_of(project: Project) -> Reference | None:
 
 
 def windows_of(project: Project, plan: Plan) -> Windows | None:
-    """The folder's model of whole windows, ready to run; None where the firmware takes its whole input."""
+    """The folder's model of whole windows, ready to run; None where the firmware takes its whole input.
+
+    FolderDamaged where it was changed or does not match the plan.
+    """
     if plan.slide is None:
         return None
     project.check_intact("reference/window/graph.json", "reference/window/constants.bin")
-    return Windows(_load(project, "window"), plan.slide.hop_rows)
+    whole = _load(project, "window")
+    if not _are_windows(whole, plan, plan.slide):
+        raise FolderDamaged(f"{project.folder}: reference/window is no model of plan.json's windows; {CURE}")
+    return Windows(whole, plan.slide.hop_rows)
+
+
+def _are_windows(whole: Reference, plan: Plan, slide: Slide) -> bool:
+    """Whether a model has the plan's outputs, and its inputs are windows of the plan's, or for a pipeline the same."""
+    kinds = {name: (kind.shape, np.dtype(kind.dtype)) for name, kind in whole.tensors.items()}
+    outputs = {name: kinds[name] for name in whole.outputs}
+    if len(whole.inputs) != len(plan.inputs) or any(outputs.get(e.name) != (e.shape, e.dtype) for e in plan.outputs):
+        return False
+    for name, end in zip(whole.inputs, plan.inputs, strict=True):
+        window = (*end.shape[:1], slide.window_rows, *end.shape[2:])
+        moves = len(end.shape) == 4 and end.shape[:2] == (1, slide.hop_rows)
+        if kinds[name] != (end.shape, end.dtype) and not (moves and kinds[name] == (window, end.dtype)):
+            return False
+    return True
 
 
 def _load(project: Project, part: str = "") -> Reference:

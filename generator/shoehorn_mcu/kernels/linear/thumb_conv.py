@@ -87,9 +87,9 @@ def _words(weights: NDArray[np.int8]) -> Int32s:
 
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
-    weights, rounding, most = linear(node, CONV2D).weights, scales(node, CONV2D), tile.sizes["taps"]
-    parts = np.split(weights, range(most, weights.shape[1], most), axis=1)
-    *chunks, last = (np.concatenate([less_of(linear(node, CONV2D)), _words(part)], axis=1) for part in parts)
+    of, rounding, most = linear(node, CONV2D), scales(node, CONV2D), tile.sizes["taps"]
+    parts = np.split(of.weights, range(most, of.weights.shape[1], most), axis=1)
+    *chunks, last = (np.concatenate([less_of(of), _words(part)], axis=1) for part in parts)
     behind = () if rounding is None else (rounding,)
     parts = [*(chunk.ravel() for chunk in chunks), np.concatenate([last, *behind], axis=1).ravel()]
     words = np.concatenate(parts).astype(np.int32)

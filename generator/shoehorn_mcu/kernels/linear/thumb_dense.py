@@ -23,13 +23,13 @@ def _accepts(node: Node[Dense]) -> bool:
 
 
 def _pack(node: Node[Dense], tile: Tile) -> dict[str, Value]:
-    weights, rounding = linear(node, DENSE).weights, scales(node, DENSE)
+    of, rounding = linear(node, DENSE), scales(node, DENSE)
     assert rounding is not None  # the node was accepted
-    outputs, inputs = weights.shape
+    outputs, inputs = of.weights.shape
     blocks = -(-outputs // OUTPUTS)
-    less = filled(less_of(linear(node, DENSE)), blocks * OUTPUTS).reshape(blocks, -1)
+    less = filled(less_of(of), blocks * OUTPUTS).reshape(blocks, -1)
     above = np.full((blocks * OUTPUTS, inputs), ABOVE, np.uint8)
-    above[:outputs] = weights.astype(np.int16) + ABOVE
+    above[:outputs] = of.weights.astype(np.int16) + ABOVE
     products = above.reshape(blocks, OUTPUTS, inputs).transpose(0, 2, 1).reshape(blocks, -1).copy().view("<i4")
     products = np.concatenate([less, products], axis=1)
     ends = range(OUTPUTS, outputs, OUTPUTS)

@@ -56,8 +56,7 @@ TRANSFORMS = {
 
 def _geometry(node: Node[Conv2d]) -> bool:
     """Three columns side by side, one group of at least four channels."""
-    op, (_, _, width, inputs) = node.op, node.weights.type.shape
-    return width == TAPS and op.stride[1] == op.dilation[1] == 1 and inputs >= FOUR and has_one_group(node)
+    return _of_three_columns(node) and node.weights.type.shape[3] >= FOUR
 
 
 def _has_room(of: Linear, scale: int) -> bool:

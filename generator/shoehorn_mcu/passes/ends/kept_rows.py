@@ -7,13 +7,15 @@ groups of tensors that follow each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.passes.ends.shifted_rows import Shifted, Step
-from shoehorn_mcu.passes.ends.slide import Windows
+from shoehorn_mcu.passes.ends.slide import Windows, windows
 
 Recomputed = frozenset[str]
 """Tensors of which no rows are kept."""
@@ -32,6 +34,10 @@ class Choice:
     recomputed: Recomputed
     macs: int
     state_bytes: int
+
+    def json(self) -> dict[str, int]:
+        """A member of `choices` in reports."""
+        return {"macs": self.macs, "state_bytes": self.state_bytes}
 
 
 def choices(shifted: Shifted, most: int = MOST) -> Sequence[Choice]:
@@ -76,10 +82,8 @@ def _one_by_one(shifted: Shifted) -> Iterator[Recomputed]:
 
 def _groups(shifted: Shifted) -> Iterator[Recomputed]:
     """All tensors, and those from one that keeps many bytes to another."""
-    step, names = shifted.step(), list(shifted.origins)
-    sizes = {n: sum(line.rows for line in use.lines) * _row_bytes(shifted, n) for n, use in step.uses.items()}
-    large = sorted(_keeping(shifted, step), key=lambda name: -sizes[name])[:_ENDS]
-    places = sorted(names.index(name) for name in large)
+    names = list(shifted.origins)
+    places = sorted(names.index(name) for name in _largest(shifted)[:_ENDS])
     yield frozenset(names)
     for i, first in enumerate(places):
         for last in places[i:]:
@@ -89,19 +93,18 @@ def _groups(shifted: Shifted) -> Iterator[Recomputed]:
 
 def _subsets(shifted: Shifted) -> Iterator[Recomputed]:
     """All subsets of the few tensors that keep most, alone and with all that keep nothing as long as these do."""
-    step, names = shifted.step(), list(shifted.origins)
-    keeping = _keeping(shifted, step)
-    sizes = {n: sum(line.rows for line in step.uses[n].lines) * _row_bytes(shifted, n) for n in keeping}
-    large = sorted(keeping, key=lambda name: -sizes[name])[:_ALL]
-    others = frozenset(names) - set(keeping)
+    keeping = _largest(shifted)
+    large, others = keeping[:_ALL], frozenset(shifted.origins) - set(keeping)
     for count in range(1, len(large) + 1):
         for each in combinations(large, count):
             yield frozenset(each)
             yield frozenset(each) | others
 
 
-def _row_bytes(shifted: Shifted, name: str) -> int:
-    return shifted.graph.tensors[name].type.row_bytes
+def _largest(shifted: Shifted) -> list[str]:
+    """The tensors that keep rows where all do that can, those with the most bytes first."""
+    step, tensors = shifted.step(), shifted.graph.tensors
+    return sorted(_keeping(shifted, step), key=lambda name: -step.uses[name].kept_rows * tensors[name].type.row_bytes)
 
 
 def _spread(choices: Sequence[Choice], most: int) -> Sequence[Choice]:
@@ -113,7 +116,19 @@ def _spread(choices: Sequence[Choice], most: int) -> Sequence[Choice]:
     return kept
 
 
-def may_be_frames(graph: Graph) -> bool:
+def hint(graph: Graph, simplified: Callable[[Graph], Graph]) -> str:
+    """A line about what `--slide 1` would save a model whose input looks like frames of time; else nothing.
+
+    Images are as wide as high. A model with states or several inputs gets no hint. `simplified`: the passes in front.
+    """
+    if not _may_be_frames(graph):
+        return ""
+    with suppress(ShoehornError):
+        return _what_repeats(windows(simplified(graph), 1))
+    return ""
+
+
+def _may_be_frames(graph: Graph) -> bool:
     """Whether the one input may be rows of time: images, whose two largest dimensions are equal, are none."""
     if len(graph.inputs) != 1 or graph.states:
         return False
@@ -121,7 +136,7 @@ def may_be_frames(graph: Graph) -> bool:
     return bool(sizes) and sizes[0] >= _LEAST_ROWS and sizes[:2] != [sizes[0]] * 2
 
 
-def what_repeats(given: Windows) -> str:
+def _what_repeats(given: Windows) -> str:
     """A line about what a hop of one row saves, where that is a third of the work and the windows are no images."""
     _, rows, columns, _ = given.graph.tensors[given.graph.inputs[0]].type.nhwc
     whole = given.graph.macs

@@ -72,6 +72,10 @@ class Use:
     lines: tuple[Line, ...] = ()
     kept: Mapping[int, tuple[int, int]] | None = None  # by row: its line and its place there
 
+    @property
+    def kept_rows(self) -> int:
+        return sum(line.rows for line in self.lines)
+
     def has(self, row: int) -> bool:
         """Whether the step has the row."""
         return row in (self.kept or ()) or any(row in rows for rows in self.computed)
@@ -131,10 +135,10 @@ class Shifted:
         return found
 
     def rows_read(self, node: Node, part: range) -> tuple[Sequence[int], ...]:
-        """What `rows_read` says, found once."""
+        """By row input: the rows that some output rows are computed from, found once."""
         key = node.output.name, part
         if key not in self._read:
-            self._read[key] = rows_read(node, part)
+            self._read[key] = _rows_read(node, part)
         return self._read[key]
 
     def divisible(self, node: Node) -> bool:
@@ -262,7 +266,7 @@ class _Needs:
             new = (range(rows - self._shifted.hop, rows),)
             use = self._kept(name, frozenset())
             self._uses[name] = Use(new, use.lines, use.kept)
-        kept = (line.rows * graph.tensors[n].type.row_bytes for n, use in self._uses.items() for line in use.lines)
+        kept = (use.kept_rows * graph.tensors[name].type.row_bytes for name, use in self._uses.items())
         return Step(self._uses, self._macs, sum(kept))
 
     def _need(self, name: str, rows: Iterable[int]) -> None:
@@ -309,7 +313,7 @@ class _Needs:
         return Use(tuple(_ranges(computed)), lines, kept)
 
 
-def rows_read(node: Node, part: range) -> tuple[Sequence[int], ...]:
+def _rows_read(node: Node, part: range) -> tuple[Sequence[int], ...]:
     """By row input: the rows that some output rows are computed from, a range with gaps only where the op can have a
     part without them.
     """

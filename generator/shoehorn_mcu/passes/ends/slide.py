@@ -22,7 +22,7 @@ from shoehorn_mcu.ir import Array, Graph, Node, Op, State, Tensor, TensorType, v
 from shoehorn_mcu.ir.edit import Draft, only_reader, readers, reading, with_ops
 from shoehorn_mcu.ops import Concat, Pad, Reshape, Slice, Transpose
 from shoehorn_mcu.ops.laws import quoted
-from shoehorn_mcu.passes.ends.shifted_rows import Line, Place, Shifted, Step, Use, rows_read
+from shoehorn_mcu.passes.ends.shifted_rows import Line, Place, Shifted, Step, Use
 from shoehorn_mcu.passes.ends.upright import upright
 
 
@@ -216,7 +216,7 @@ class _Slider:
         if not self._given.shifted.divisible(node):
             read = {tensor.name: self._gather(tensor.name, range(tensor.type.rows)) for tensor in node.row_inputs}
             return self._emit(replace(reading(op, read), output=self._draft.tensor(name, kind)))
-        places = self._closed(node, rows_read(node, rows))
+        places = self._closed(node, self._given.shifted.rows_read(node, rows))
         found = op.part(rows, node.sig, max((each.step for each in places if isinstance(each, range)), default=1))
         assert found is not None  # rows_read
         inputs = [self._gather(tensor.name, each) for tensor, each in zip(node.row_inputs, places, strict=True)]
