@@ -12,8 +12,10 @@ get the same number of faults each; the seed chooses the lines. For each fault t
 then, without --quick, the area's other tests, and with --whole the whole fast suite; a run with more tests tries the
 survivors of an earlier one once more. With --lines a fault in Python meets the fast tests that execute its line, the
 quickest first and ten minutes of them at most, as the recording of planted_lines.py says, and a fault whose line no
-recorded test executes the tests of its area; --jobs faults are tried at the same time then. Numbers assigned to names
-in capitals are left alone: they say how long the planner tries, not whether its plans are right.
+recorded test executes the tests of its area; --jobs faults are tried at the same time then. A recording of an earlier
+state of the project serves as well: lines are found where they stand now, and tests that are gone are left out.
+Numbers assigned to names in capitals are left alone: they say how long the planner tries, not whether its plans are
+right.
 Appends a line of JSON per fault to --out and continues after the last line of an earlier run.
 planted_equivalents.json lists, with the reason, changes that change nothing that anyone could see; these are not
 planted. A survivor is either one of these that is not listed yet, or a hole in the suite.
@@ -387,6 +389,12 @@ class Copy:
         kept = str(folder / "kept")
         self.environment = {**os.environ, "PYTHONPATH": packages, "HYPOTHESIS_STORAGE_DIRECTORY": kept}
 
+    def collected(self) -> set[str]:
+        """The ids of the fast suite's tests."""
+        command = [sys.executable, "-B", "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests"]
+        done = subprocess.run(command, cwd=self.root, env=self.environment, capture_output=True, text=True, check=True)
+        return {row for row in done.stdout.splitlines() if "::" in row}
+
     def passes(self, tests: list[str], jobs: int) -> tuple[bool, str]:
         """Whether the tests pass, and the line that says why not."""
         workers = ["-n", str(jobs)] if jobs > 1 else []
@@ -457,6 +465,7 @@ def run_by_lines(faults: list[Fault], jobs: int, out: Path, lines: Lines) -> lis
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(jobs):
             copies.put(Copy(Path(folder) / str(number)))
+        present = Copy(Path(folder) / "all").collected()
 
         def tried(fault: Fault) -> None:
             copy = copies.get()
@@ -464,7 +473,7 @@ def run_by_lines(faults: list[Fault], jobs: int, out: Path, lines: Lines) -> lis
             text = path.read_text()
             path.write_text(fault.apply(text))
             passed, why = True, ""
-            tests = lines.tests_of(fault.path, fault.line)
+            tests = [name for name in lines.tests_of(fault.path, fault.line) if name in present]
             rounds = list(lines.rounds(tests, _MOST_SECONDS)) if tests else _rounds(copy.root, fault.area)[:2]
             for each in rounds:
                 if passed and each:
@@ -527,7 +536,7 @@ def main() -> None:
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     try:
         if asked.lines:
-            rows = run_by_lines(faults, asked.jobs, asked.out, Lines(asked.lines))
+            rows = run_by_lines(faults, asked.jobs, asked.out, Lines(asked.lines, ROOT))
         else:
             rows = run(faults, asked.jobs, asked.out, 3 if asked.whole else 1 if asked.quick else 2)
     except Broken as error:

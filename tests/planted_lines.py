@@ -7,6 +7,7 @@ a process without rights to write files records nothing, so a line that only suc
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import subprocess
@@ -59,8 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def record(root: Path, folder: Path, jobs: int, environment: dict[str, str]) -> str:
     """Runs the fast suite of the project in `root` and writes lines.json to `folder`; returns pytest's last line.
 
-    lines.json has "tests", the ids with their seconds, and "lines": path, then line, then numbers of tests. Tests that
-    fail are left out: a few look at what Python has imported, and coverage.py is among it.
+    lines.json has "tests", the ids with their seconds, "lines": path, then line, then numbers of tests, and "texts":
+    what each file was. Tests that fail are left out: a few look at what Python has imported, and coverage.py is one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     settings, data, times = folder / "settings.ini", folder / "data", folder / "times.jsonl"
@@ -96,27 +97,47 @@ def _gathered(root: Path, data: Path, times: Path) -> dict[str, Any]:
     held = coverage.CoverageData(basename=str(data))
     held.read()
     lines: dict[str, dict[str, list[int]]] = {}
+    texts = {}
     for file in sorted(held.measured_files()):
-        rows = lines[Path(file).relative_to(root).as_posix()] = {}
+        path = Path(file).relative_to(root).as_posix()
+        texts[path] = Path(file).read_text()
+        rows = lines[path] = {}
         for line, contexts in sorted(held.contexts_by_lineno(file).items()):
             # A started process's context is what pytest calls the running test: its id, then its phase in brackets.
             names = {context.rsplit(" (", 1)[0] for context in contexts}
             rows[str(line)] = sorted(number[name] for name in names if name in number)
-    return {"tests": seconds, "lines": lines}
+    return {"tests": seconds, "lines": lines, "texts": texts}
+
+
+def recorded_lines(before: str, now: str) -> dict[int, int]:
+    """The number that each line of `now` had in `before`, where it stood there too; both count from 1."""
+    same = difflib.SequenceMatcher(None, before.splitlines(), now.splitlines(), autojunk=False).get_matching_blocks()
+    return {block.b + each + 1: block.a + each + 1 for block in same for each in range(block.size)}
 
 
 class Lines:
-    """A recording, asked for the tests of a line."""
+    """A recording, asked for the tests of a line of the project in `root`.
 
-    def __init__(self, folder: Path) -> None:
+    The project may have changed since: a line is looked for where it stands now, and a line that is new has no tests.
+    """
+
+    def __init__(self, folder: Path, root: Path) -> None:
         told = json.loads((folder / "lines.json").read_text())
+        self._root = root
         self._seconds: dict[str, float] = told["tests"]
         self._lines: dict[str, dict[str, list[int]]] = told["lines"]
+        self._texts: dict[str, str] = told["texts"]
         self._names = list(self._seconds)
+        self._moved: dict[str, dict[int, int]] = {}
 
     def tests_of(self, path: str, line: int) -> list[str]:
         """The tests that execute the line, the quickest first; none for a line of a file that is no Python."""
-        found = [self._names[number] for number in self._lines.get(path, {}).get(str(line), [])]
+        if path not in self._texts:
+            return []
+        if path not in self._moved:
+            self._moved[path] = recorded_lines(self._texts[path], (self._root / path).read_text())
+        recorded = self._moved[path].get(line)
+        found = [self._names[number] for number in self._lines[path].get(str(recorded), [])]
         return sorted(found, key=lambda name: self._seconds[name])
 
     def rounds(self, tests: list[str], most: float) -> Iterator[list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import plant_faults
 import pytest
 from plant_faults import AREAS, ROOT, Broken, Fault, chosen, faults_of, python_faults, run, summary
+from planted_lines import Lines
 
 TEXT = "def f(a, b, c):\n    if a < 1 or not b and c:\n        return a + 1\n    return max(a, b)\n"
 
@@ -51,6 +52,20 @@ def test_every_area_has_files_faults_and_tests(area: str) -> None:
 def test_a_planted_fault_is_python_still() -> None:
     for fault in chosen(40, 3, ["check", "importers", "several", "quantisation", "tune"]):
         ast.parse(fault.apply((ROOT / fault.path).read_text()))
+
+
+def test_a_recording_finds_lines_where_they_stand_now(tmp_path: Path) -> None:
+    told = {
+        "tests": {"slow": 2.0, "fast": 1.0},
+        "lines": {"f.py": {"2": [0, 1], "3": [0]}},
+        "texts": {"f.py": "a\nb\nc\n"},
+    }
+    (tmp_path / "lines.json").write_text(json.dumps(told))
+    (tmp_path / "f.py").write_text("new\na\nb\nd\nc\n")
+    lines = Lines(tmp_path, tmp_path)
+
+    assert [lines.tests_of("f.py", line) for line in range(1, 7)] == [[], [], ["fast", "slow"], [], ["slow"], []]
+    assert lines.tests_of("g.c", 1) == []
 
 
 class Project:
