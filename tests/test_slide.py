@@ -171,10 +171,14 @@ def test_the_check_names_the_row_that_differs() -> None:
 
 def test_of_windows_that_take_long_some_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = har(40)
-    monkeypatch.setattr(slide_check, "MOST_MACS", 10 * graph.macs)
     found = slid(graph, 2)
+    assert slide_check.note(found) == ""
+    monkeypatch.setattr(slide_check, "MOST_MACS", 10 * graph.macs)
 
     assert check_slid(found, found.graph) == 12  # each fourth of 40, the second and the last one
+    assert slide_check.note(found).startswith(
+        "12 of 40 steps were compared with the whole window here, because a window"
+    )
 
 
 def with_input(shape: tuple[int, ...], *more: tuple[int, ...]) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -236,7 +237,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_folder_has_the_model_of_whole_windows(folder: Path) -> None:
     said = "The model sees a window of 12 rows, of which an inference takes 2 new rows: `small_push(rows)` does"
     assert said in (folder / "README.md").read_text()
-    assert "2 of 12 rows in each inference: " in (folder / "plan.html").read_text()
+    page = (folder / "plan.html").read_text()
+    assert "2 of 12 rows in each inference: " in page
+    slide = json.loads((folder / "report.json").read_text())["plan"]["slide"]
+    assert page.count(" bytes kept, ") == len(slide["choices"]) > 2
+    (own,) = re.findall(r'<circle class="ring" cx="([\d.]+)" cy="([\d.]+)"', page)
+    (place,) = re.findall(
+        rf'<circle cx="([\d.]+)" cy="([\d.]+)" r="4"><title>{slide["state_bytes"]:,} bytes kept', page
+    )
+    assert place == own
     project = Project.open(folder)
     plan = Plan.of(project)
     whole = windows_of(project, plan)

@@ -87,8 +87,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
         out.print(f"next smaller plan: {size:,} bytes for {cost} (--sram {size})", soft_wrap=not out.is_terminal)
     for line in slow_lines(planned.report):
         out.print(line, soft_wrap=not out.is_terminal)
-    if planned.hint:
-        out.print(f"hint: {planned.hint}", soft_wrap=not out.is_terminal)
+    if hint := planned.hints():
+        out.print(f"hint: {hint}", soft_wrap=not out.is_terminal)
     time, basis = f"{figures['predicted_instructions']:,} instructions", ruler(planned.unit.stages)
     time += f" and {figures['predicted_cycles']:,} cycles" if figures["predicted_cycles"] is not None else ""
     if plan.cores > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from shoehorn_mcu.emit import bindings
 from shoehorn_mcu.emit.bundle import Bundle
@@ -50,7 +51,7 @@ class Planned:
     report: Json
     uncut: Cuts  # the graph and the stages as they are before blocks are cut into chunks
     notes: tuple[str, ...] = ()  # lines for the user: what was ignored, what a choice costs
-    hint: str = ""  # what another option would save
+    hints: Callable[[], str] = str  # a line on what another option would save, which takes a second to find; or ""
 
     @property
     def time(self) -> float:
@@ -68,7 +69,7 @@ def plan_model(
     """
     ready = prepare(model, board, options)
     if ready.sliding is None and ready.wake is None:
-        return replace(_planned(ready, board, say), hint=hint(ready.source, options))
+        return replace(_planned(ready, board, say), hints=partial(hint, ready.source, options))
     return _by_new_rows(ready, board, say)
 
 

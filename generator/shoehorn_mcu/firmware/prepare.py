@@ -23,6 +23,7 @@ from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.ends.ends import AFTER, BEFORE, Asked, with_ends
 from shoehorn_mcu.passes.ends.native_io import native_io
 from shoehorn_mcu.passes.ends.slide_check import check_slid
+from shoehorn_mcu.passes.ends.slide_check import note as compared
 from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError, with_float_mode
 
 Model = Path | Imported
@@ -83,7 +84,8 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     precise, graph = graph, with_float_mode(graph, options.float_mode)
     _require_float_mode(board, may.cpu, options.float_mode)
     tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, may.cpu or "")
-    notes = (*joined, *(each for each in (options.stand_in, note) if each))
+    said = (options.stand_in, note, compared(window.slid) if window else "")
+    notes = (*joined, *(each for each in said if each))
     options = replace(options, tuning=tuning)
     made = Prepared(options, may, source, graph, precise, records, ends, origin, notes, found, window)
     return replace(made, wake=_wake(made, *parts)) if parts else made

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu.emit.page import parts
-from shoehorn_mcu.emit.page.curve import Dot, pareto
+from shoehorn_mcu.emit.page.curve import Dot, kept_rows, pareto
 from shoehorn_mcu.emit.page.data import as_data
 from shoehorn_mcu.emit.page.graph import drawing, items_of
 from shoehorn_mcu.emit.page.picture import picture
@@ -44,6 +44,7 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
     """
     seen, basis = picture(unit), ruler(unit.stages)
     board = report["board"]
+    plan: Any = report["plan"]
     where = f"{unit.name} on {board['id']}" if isinstance(board, Mapping) else unit.name
     values = {
         "TITLE": escape(where),
@@ -54,6 +55,7 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
         "FACTS": parts.facts(report, seen, basis),
         "PASSES": parts.passes(report),
         "PARETO": pareto(dots, _own(report), basis, unit_of(unit.stages).value) if dots else "",
+        "KEPT": kept_rows(plan["slide"], plan["macs"]) if "slide" in plan else "",
         "STYLE": (_HERE / "page.css").read_text(),
         "DATA": in_script(as_data(unit, seen)),
         "SCRIPT": "\n".join((_HERE / name).read_text() for name in _SCRIPTS),

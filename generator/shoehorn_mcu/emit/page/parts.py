@@ -97,12 +97,10 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
 
 
 def _slide(slide: Mapping[str, Any], macs: int) -> str:
-    """What a step takes of the window, and the choices which tensors keep rows."""
-    each = "; ".join(f"{choice['macs']:,} with {choice['state_bytes']:,}" for choice in slide["choices"])
+    """What a step takes of the window."""
     return (
         f"{slide['hop_rows']} of {slide['window_rows']} rows in each inference: {macs:,} of "
-        f"{slide['macs_whole_window']:,} MACs, {slide['state_bytes']:,} bytes kept. Possible, in MACs and bytes kept: "
-        f"{each}"
+        f"{slide['macs_whole_window']:,} MACs, {slide['state_bytes']:,} bytes kept"
     )
 
 

@@ -29,9 +29,7 @@ def check_slid(slid: Slid, final: Graph) -> int:
     that a step computes or keeps, and each output, is compared with that of the whole window. Of windows so large that
     all of them have more than MOST_MACS, only some are computed, the first ones, the last one and others between them.
     """
-    whole = slid.windows.graph
-    steps = 2 * slid.windows.steps
-    compared = _compared(steps, whole.macs)
+    whole, steps, compared = slid.windows.graph, _steps(slid), compared_steps(slid)
     window = {name: whole.tensors[name].type.zeros() for name in whole.inputs}
     held, last = _first(slid.graph), _first(final)
     for step, rows in enumerate(_rows(slid.graph, steps)):
@@ -43,11 +41,28 @@ def check_slid(slid: Slid, final: Graph) -> int:
     return len(compared)
 
 
-def _compared(steps: int, macs: int) -> Collection[int]:
-    """The steps whose windows are computed."""
-    most = max(4, MOST_MACS // max(macs, 1))
+def compared_steps(slid: Slid) -> Collection[int]:
+    """The steps whose windows are computed, and compared with what the step computes."""
+    steps = _steps(slid)
+    most = max(4, MOST_MACS // max(slid.windows.graph.macs, 1))
     every = -(-steps // most)
     return {0, 1, steps - 1, *range(0, steps, every)}
+
+
+def note(slid: Slid) -> str:
+    """A line that says how many steps were compared; nothing where all of them were."""
+    steps, compared = _steps(slid), len(compared_steps(slid))
+    if compared == steps:
+        return ""
+    return (
+        f"{compared} of {steps} steps were compared with the whole window here, because a window takes "
+        f"{slid.windows.graph.macs:,} MACs; gen validate compares all"
+    )
+
+
+def _steps(slid: Slid) -> int:
+    """The steps of two windows."""
+    return 2 * slid.windows.steps
 
 
 def _rows(graph: Graph, steps: int) -> Iterator[Mapping[str, Array]]:
