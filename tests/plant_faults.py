@@ -11,9 +11,9 @@ unmodified project runs first, with the tests of all areas asked for: where they
 get the same number of faults each; the seed chooses the lines. For each fault the quick tests of its area run first,
 then, without --quick, the area's other tests, and with --whole the whole fast suite; a run with more tests tries the
 survivors of an earlier one once more. With --lines a fault in Python meets the fast tests that execute its line, the
-quickest first and ten minutes of them at most, as the recording of planted_lines.py says, and a fault whose line no
-recorded test executes the tests of its area; --jobs faults are tried at the same time then. A recording of an earlier
-state of the project serves as well: lines are found where they stand now, and tests that are gone are left out.
+quickest first and ten minutes of them at most, as the recording of planted_lines.py says, and then the tests of its
+area, because a sandboxed process records nothing; --jobs faults are tried at the same time then. A recording of an
+earlier state of the project serves as well: lines are found where they stand now, and tests that are gone are left out.
 Numbers assigned to names in capitals are left alone: they say how long the planner tries, not whether its plans are
 right.
 Appends a line of JSON per fault to --out and continues after the last line of an earlier run.
@@ -474,13 +474,13 @@ def run_by_lines(faults: list[Fault], jobs: int, out: Path, lines: Lines) -> lis
             path.write_text(fault.apply(text))
             passed, why = True, ""
             tests = [name for name in lines.tests_of(fault.path, fault.line) if name in present]
-            rounds = list(lines.rounds(tests, _MOST_SECONDS)) if tests else _rounds(copy.root, fault.area)[:2]
+            rounds = [*lines.rounds(tests, _MOST_SECONDS), *_rounds(copy.root, fault.area)[:2]]
             for each in rounds:
                 if passed and each:
                     passed, why = copy.passes(each, 1)
             path.write_text(text)
             copies.put(copy)
-            row = {"fault": str(fault), **asdict(fault), "noticed": not passed, "by": why, "depth": 4 if tests else 2}
+            row = {"fault": str(fault), **asdict(fault), "noticed": not passed, "by": why, "depth": 4}
             known[str(fault)] = row
             print(json.dumps(row), file=log, flush=True)
             print(f"{'noticed ' if not passed else 'SURVIVED'} {fault}  {why}", flush=True)
@@ -544,7 +544,12 @@ def main() -> None:
     print("\n".join(summary(rows)))
 
 
-_DEPTHS = {1: "its quick tests", 2: "all its tests", 3: "the whole suite", 4: "the tests that execute the line"}
+_DEPTHS = {
+    1: "its quick tests",
+    2: "all its tests",
+    3: "the whole suite",
+    4: "the tests that execute the line, and all its tests",
+}
 
 
 def summary(rows: Sequence[Mapping[str, object]]) -> list[str]:
