@@ -3,7 +3,7 @@
     python -m bench.zoo [--until plan|...|bench] [--models NAME ...] [--boards ID ...] [--out DIR]
 
 Computes what DIR (default: build/zoo) lacks and writes the page of all rows that are there. Breaking it off loses
-nothing. `make zoo` runs it.
+nothing, and writes the page too. `make zoo` runs it.
 """
 
 from __future__ import annotations
@@ -87,12 +87,15 @@ def main() -> None:
     parser.add_argument("--boards", nargs="+", default=proven())
     parser.add_argument("--out", type=Path, default=Path("build/zoo"))
     asked = parser.parse_args()
-    files = sorted(path for path in MODELS.iterdir() if path.suffix in (".tflite", ".onnx"))
+    files = sorted(MODELS.iterdir(), key=lambda path: (path.stat().st_size, path.name))  # what takes long comes last
+    files = [path for path in files if path.suffix in (".tflite", ".onnx")]
     models = [str(path) for path in files if not asked.models or path.stem in asked.models]
     folder = asked.out.resolve()
-    for number, row in enumerate(run.sweep(checked(models, asked.boards, {}, asked.until), folder), 1):
-        print(number, row["model"], row["board"], row["status"], file=sys.stderr, flush=True)
-    PAGE.write_text("\n".join(page(Rows(folder).all()[0], proven())) + "\n")
+    try:
+        for number, row in enumerate(run.sweep(checked(models, asked.boards, {}, asked.until), folder), 1):
+            print(number, row["model"], row["board"], row["status"], file=sys.stderr, flush=True)
+    finally:
+        PAGE.write_text("\n".join(page(Rows(folder).all()[0], proven())) + "\n")
 
 
 if __name__ == "__main__":
