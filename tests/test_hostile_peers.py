@@ -268,3 +268,17 @@ def test_patience_grows_with_the_work_and_the_bytes():
     assert small.inference < 40
     assert 300 < large.inference < 2_000
     assert small.whole(10) < small.whole(1_000) < small.whole(10) + 1_000
+
+
+@pytest.mark.parametrize(("length", "end"), [(80, "xx"), (81, "xx...")])
+def test_words_of_a_fault_are_cut_behind_eighty_characters(program: Path, length: int, end: str):
+    words = b"e-[fault " + b"x" * (length - 9)
+
+    with (
+        Bench(program, to_host=Peer(Kind.RUN, lambda _: b"\r\n" + words + b"\r\n")) as bench,
+        pytest.raises(LinkError) as caught,
+        linked(bench) as link,
+    ):
+        everything(link)
+
+    assert str(caught.value).endswith(f"e-[fault {'x' * 69}{end}")

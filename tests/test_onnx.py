@@ -342,6 +342,7 @@ def through(dtype: int, *nodes: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 
 _GRID = {"g": RNG.uniform(-1.2, 1.2, (1, 3, 5, 2)).astype(np.float32)}
+_FAR = {"g": 3 * _GRID["g"]}  # reflected more than once
 _INFINITE = np.array([-np.inf, 0.5, 0.5, -np.inf], np.float32)
 _UINT8, _ONES = TensorProto.UINT8, np.ones((2, 3, 2, 2), np.uint8)
 
@@ -353,6 +354,7 @@ _UINT8, _ONES = TensorProto.UINT8, np.ones((2, 3, 2, 2), np.uint8)
         ((1, 3, 5), one("GlobalAveragePool"), {}),
         ((1, 2, 5, 4), one("GridSample", inputs=("x", "g"), mode="bicubic"), _GRID),
         ((1, 2, 1, 4), one("GridSample", inputs=("x", "g"), padding_mode="reflection", align_corners=1), _GRID),
+        ((1, 2, 5, 4), one("GridSample", inputs=("x", "g"), padding_mode="reflection"), _FAR),
         ((2, 4), one("Max", inputs=("x", "c")), {"c": _INFINITE}),
         ((2, 4), one("ReduceLogSumExp", inputs=("x", "a"), noop_with_empty_axes=1), {"a": np.zeros(0, np.int64)}),
         ((1, 6, 2, 2), one("Mul", inputs=("x", "c")), {"c": reals(1, 1, 6, 1, 1)}),
@@ -370,6 +372,14 @@ def test_an_op_of_another_shape_computes_what_onnx_runtime_does(
     x: Sequence[int], nodes: list[onnx.NodeProto], constants: dict[str, Array], tmp_path: Path
 ) -> None:
     check(saved(model(nodes, x, constants), tmp_path))
+
+
+def test_a_permutation_of_many_axes_is_as_few_transpositions_as_needed(tmp_path: Path) -> None:
+    """Of five that move, two are brought to their places one by one, and then the others at once."""
+    node = helper.make_node("Transpose", ["x"], ["y"], perm=[4, 3, 2, 1, 0])
+    graph = load(saved(model([node], (2, 3, 4, 5, 6)), tmp_path))
+
+    assert sum(isinstance(op, Transpose) for op in graph.ops) == 3
 
 
 def test_zero_points_of_the_rows_of_a_matrix_are_taken_off(tmp_path: Path) -> None:
