@@ -36,7 +36,7 @@ _STEPS = ("channels", "out_channels", "pixel_bytes")
 _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
-        *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
+        *("dot_f32", "vectors_f32", "fours_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
         *("helium_sums", "neon_sums", "neon", "steps32", "helium"),
@@ -246,6 +246,28 @@ _HALF_MVE = (
     ("packing", "vcvtbq_f16_f32(vdupq_n_f16(0), four)", "vcvttq_f16_f32(vdupq_n_f16(0), four)"),
     ("packing", "tap[p] = four[p][lane];", "tap[p] = four[p][0];"),
     ("tail", "lane < 4; lane++", "lane < 3; lane++"),
+)
+
+_F32_DEPTHWISE_NEON = (
+    ("tail", "const int32_t at = c < last ? c : last;", "const int32_t at = c < last ? c : 0;"),
+    ("tail", "left = of->pixels; left > 0", "left = of->pixels; left > 1"),
+    ("tail", "p < of->pixels", "p + 1 < of->pixels"),
+    ("padding", "if (x[ky] == NULL) {", "if (x[0] == NULL) {"),
+    ("padding", "if (left >= 0 && beyond > 0) {", "if (beyond > 0) {"),
+    ("dilation", "(span.left + kx * op->dilation)", "(span.left + kx)"),
+    ("packing", "known(of, at, SIX);", "known(of, at, SIX - 1);"),
+)
+_UNFUSED_ADD = (("rounding", "return vaddq_f32(sum, vmulq_f32(x, w));", "return vfmaq_f32(sum, x, w);"),)
+_FUSED_ADD = (("rounding", "return vfmaq_f32(sum, x, w);", "return vaddq_f32(sum, vmulq_f32(x, w));"),)
+_F32_ADD_NEON = (
+    ("tail", "i < op.channels; i++", "i + 1 < op.channels; i++"),
+    ("packing", "sum(&op, a + i + VECTOR, b + i + VECTOR)", "sum(&op, a + i, b + i + VECTOR)"),
+)
+_F32_POOL_NEON = (
+    ("tail", "block(&op, &of, c < last ? c : last, 1, out);", "block(&op, &of, c < last ? c : 0, 1, out);"),
+    ("padding", "column > 0 ? column : 0", "column"),
+    ("padding", "column + across < width ? column + across : width", "column + across"),
+    ("packing", "sh_four_of(tap + VECTOR * v); //", "sh_four_of(tap); //"),
 )
 
 _FOURS = (  # of sh_dot_fours.h
@@ -475,6 +497,10 @@ OWN = {
     "average_pool2d_f32_c": _F32_BLOCKS,
     "average_pool2d_f32_half": (*_F32_BLOCKS, *_HALF_ROWS),
     **{f"{name}_f32_half": _HALF_ROWS for name in ("add", "max_pool2d", "mean")},
+    "add_f32_neon": _F32_ADD_NEON,
+    "add_f32_half_neon": (*_F32_ADD_NEON, *_HALF_NEON),
+    "max_pool2d_f32_neon": _F32_POOL_NEON,
+    "max_pool2d_f32_half_neon": (*_F32_POOL_NEON, *_HALF_NEON),
     "quantize_f32_f16_c": _HALF_ROWS[1:],
     "dequantize_f16_f32_c": _HALF_ROWS[:1],
     "conv2d_f32_c": (*_F32_CONV, *_UNFUSED),
@@ -491,6 +517,9 @@ OWN = {
     "depthwise_conv2d_f32_c": (*_F32_DEPTHWISE, *_UNFUSED),
     "depthwise_conv2d_f32_fused": (*_F32_DEPTHWISE, *_FUSED),
     "depthwise_conv2d_f32_half": (*_F32_DEPTHWISE, *_HALF),
+    "depthwise_conv2d_f32_neon": (*_F32_DEPTHWISE_NEON, *_UNFUSED_ADD),
+    "depthwise_conv2d_f32_fused_neon": (*_F32_DEPTHWISE_NEON, *_FUSED_ADD),
+    "depthwise_conv2d_f32_half_neon": (*_F32_DEPTHWISE_NEON, *_HALF_NEON),
     "dense_f32_c": (*_F32_DENSE, *_UNFUSED),
     "dense_f32_fused": (*_F32_DENSE, *_FUSED),
     "dense_f32_half": (*_F32_DENSE, *_HALF),

@@ -29,7 +29,7 @@ Place = str | PathLike[str]
 Numbers = Sequence[float]
 Percent = float  # the class below has a field of the type's name
 Minimize = Literal["time", "sram", "flash"]
-Float = Literal["precise", "relaxed", "half"]
+Float = Literal["precise", "strict", "relaxed", "half"]
 Io = Literal["kernels", "native"]
 
 
@@ -118,7 +118,8 @@ class PlanOptions:
         "precise",
         "--float",
         Group.MODEL,
-        "How a float32 model adds: as the reference, with fused multiply-add, or with that and float16 storage.",
+        "How a float32 model adds: exactly as the reference of the core, in the order of TensorFlow Lite, with numbers "
+        "below 2^-126 as 0, or with that and float16 storage.",
         choices=get_args(Float),
         shown=True,
     )

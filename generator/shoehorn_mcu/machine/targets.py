@@ -56,11 +56,23 @@ class Isa(Enum):
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
 
 
+class Fusing(Enum):
+    """Where a product and its addition are rounded once in sums of float32, because a core is faster so."""
+
+    NEVER = "never"  # it has no fused multiply-add, or one that takes longer than a product and a sum (Cortex-M4, M33)
+    FLUSHED = "flushed"  # where numbers below 2^-126 may be 0: Helium has no other vectors of float32
+    ALWAYS = "always"
+
+
 @dataclass(frozen=True)
 class Cpu:
-    """A core by the instruction sets that it runs, best first. The platform's toolchain.py has its compiler flags."""
+    """A core by the instruction sets that it runs, best first, and its arithmetic.
+
+    The platform's toolchain.py has its compiler flags.
+    """
 
     isas: tuple[Isa, ...]
+    fusing: Fusing = Fusing.NEVER
 
 
 CPUS: dict[str, Cpu] = {
@@ -70,9 +82,9 @@ CPUS: dict[str, Cpu] = {
     "cortex-m4f": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
     "cortex-m7": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
     "cortex-m33": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
-    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C)),
+    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.FLUSHED),
     "arm1176": Cpu((Isa.SIMD32, Isa.C)),
-    "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C)),
+    "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C), Fusing.ALWAYS),
     "rv32imc": Cpu((Isa.RISCV, Isa.C)),
     "rv32imac": Cpu((Isa.RISCV, Isa.C)),
     "rv32imafc": Cpu((Isa.RISCV, Isa.C)),
