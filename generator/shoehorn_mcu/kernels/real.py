@@ -16,10 +16,10 @@ from shoehorn_mcu.ir import DType, Node, OpT, is_a
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.base.operands import are, bounded, data, element_by_element
 from shoehorn_mcu.kernels.base.work import Work, by_lanes
-from shoehorn_mcu.kernels.depthwise.fours import depthwise_by_fours, depthwise_fours_work
 from shoehorn_mcu.kernels.element.elementwise import binary, binary_apart, binary_work, eights, side_by_side
 from shoehorn_mcu.kernels.linear import conv
 from shoehorn_mcu.kernels.window import pool
+from shoehorn_mcu.kernels.window.fours import depthwise_by_fours, depthwise_fours_work
 from shoehorn_mcu.kernels.window.sums import by_rows, columns, columns_work, row_before, sum_dense, sum_dense_work
 from shoehorn_mcu.machine.targets import Isa
 
