@@ -52,6 +52,7 @@ class Isa(Enum):
     SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
     MVE = "mve"  # Helium
     NEON = "neon"
+    DOT = "dot"  # the dot product of Armv8.2-A, beside NEON
     RISCV = "riscv"  # RV32IM: 31 registers, and products of 64 bits
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
 
@@ -85,6 +86,7 @@ CPUS: dict[str, Cpu] = {
     "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.FLUSHED),
     "arm1176": Cpu((Isa.SIMD32, Isa.C)),
     "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C), Fusing.ALWAYS),
+    "cortex-a76": Cpu((Isa.DOT, Isa.NEON, Isa.FPU, Isa.C), Fusing.ALWAYS),
     "rv32imc": Cpu((Isa.RISCV, Isa.C)),
     "rv32imac": Cpu((Isa.RISCV, Isa.C)),
     "rv32imafc": Cpu((Isa.RISCV, Isa.C)),
@@ -104,7 +106,6 @@ _ALIASES = {
     "cortex-m85": "cortex-m55",
     "arm1176jzf-s": "arm1176",
     "cortex-a72": "cortex-a53",
-    "cortex-a76": "cortex-a53",
     "esp32-c3": "rv32imc",
     "esp32-c6": "rv32imac",
     "e31": "rv32imac",
@@ -126,8 +127,6 @@ def cpu(name: str) -> str:
 # Of cores that could do more than the kernels of another: what a plan says.
 _STAND_INS = {
     "cortex-a72": "cortex-a72 gets the kernels of cortex-a53, whose instructions are predicted",
-    "cortex-a76": "cortex-a76 gets the kernels of cortex-a53, whose instructions are predicted; no kernel uses its dot "
-    "product yet",
 }
 
 
