@@ -27,7 +27,7 @@ DEFAULT_CPU = "cortex-m4f"
 """The core whose costs are used if no board is named."""
 
 # Cores that were not measured -> the most similar one that was. On an rv32imafc floats are faster than predicted.
-_LIKE = {"host": "cortex-a53", "cortex-a76": "cortex-a53", "rv32imac": "rv32imc", "rv32imafc": "rv32imc"}
+_LIKE = {"host": "cortex-a53", "rv32imac": "rv32imc", "rv32imafc": "rv32imc"}
 
 UNMEASURED_CODE_BYTES = 2048
 """Code bytes of a kernel not in the table. On a Cortex-M linear kernels have 500 to 5,500, others 60 to 1,500."""

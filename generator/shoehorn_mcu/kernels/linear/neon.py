@@ -126,7 +126,7 @@ def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
 
 def _dots(tile: Tile) -> bool:
     """Whether a tile is of the kernels with dot products."""
-    return tile.sizes["outputs"] == DOT_OUTPUTS
+    return tile.sizes.get("outputs") == DOT_OUTPUTS
 
 
 def _aligned(words: Int32s) -> dict[str, Value]:
@@ -169,10 +169,10 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     blocks, windows = -(-outputs // tile.sizes["outputs"]), "taps" in tile.sizes
     if not windows or _is_copied(node):
         run = _rounded(height * width * inputs) if windows else inputs
-        made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run))
+        made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run)) + _few(pixels, outputs, tile)
         return made + packed_conv.copies(node, (VECTOR, HALF)) if windows else made
     joined = packed_conv.unpadded_rows(node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
-    total = Work()
+    total = _few(pixels, outputs, tile)
     for (size, inside), times in packed_conv.groups(node, PIXELS):
         by_line = joined * inside * (size == PIXELS)
         runs = by_line * height + (1 - by_line) * height * width
@@ -194,7 +194,14 @@ def _dense_work(node: Node[Dense], tile: Tile) -> Work:
     """Counts of passes, and of what they loop over."""
     outputs, inputs = node.weights.type.shape
     blocks = -(-outputs // tile.sizes.get("outputs", OUTPUTS))
-    return _passes(Counter(_sizes(node.output.type.nhwc[2])), blocks, 1, *_counted(inputs))
+    pixels = node.output.type.nhwc[2]
+    return _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(inputs)) + _few(pixels, outputs, tile)
+
+
+def _few(pixels: int, outputs: int, tile: Tile) -> Work:
+    """Of dot products: pixels whose last outputs are fewer than are computed at once, and these outputs."""
+    left = outputs % DOT_OUTPUTS if _dots(tile) else 0
+    return Work(rests=pixels * (left > 0), outputs=pixels * left)
 
 
 def _tile(**sizes: int) -> tuple[Tile, ...]:
