@@ -97,14 +97,20 @@ SH_INLINED void sh_total(const sh_pass *of, int32_t pixels, int32_t totals[SH_FO
 }
 #endif
 
-// Writes the first `count` of eight output channels.
-SH_APART void sh_store_some(int8x8_t values, int8_t *y, int32_t count)
+// Writes the first `count` of eight output channels of each pixel.
+SH_INLINED void sh_store_some(const int8x8_t values[SH_FOUR], int8_t *y, int32_t step,
+                              int32_t pixels, int32_t count)
 {
-    int8_t from[SH_DOT_OUTPUTS];
-    vst1_s8(from, values);
+    int8_t from[SH_FOUR][SH_DOT_OUTPUTS];
+    for (int32_t p = 0; p < pixels; p++) {
+        vst1_s8(from[p], values[p]);
+    }
     SH_ROLLED
-    for (int32_t o = 0; o < count; o++) {
-        y[o] = from[o];
+    for (int32_t p = 0; p < pixels; p++) {
+        SH_ROLLED
+        for (int32_t o = 0; o < count; o++) {
+            y[p * step + o] = from[p][o];
+        }
     }
 }
 
@@ -161,16 +167,19 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
         const sh_eight multipliers = sh_eight_words(weights);
         const sh_eight shifts = sh_eight_words(weights + 4 * SH_DOT_OUTPUTS);
         weights += 8 * SH_DOT_OUTPUTS;
+        int8x8_t values[SH_FOUR];
         for (int32_t p = 0; p < pixels; p++) {
             const int32x4_t first = sh_rescale_four(sums[p].low, multipliers.low, shifts.low);
             const int32x4_t second = sh_rescale_four(sums[p].high, multipliers.high, shifts.high);
             const int8x8_t eight = vqmovn_s16(sh_shifted_eight(first, second, zero));
-            const int8x8_t values = vmin_s8(vmax_s8(eight, low), high);
-            if (left >= SH_DOT_OUTPUTS) {
-                vst1_s8(y + p * step, values);
-            } else {
-                sh_store_some(values, y + p * step, left);
-            }
+            values[p] = vmin_s8(vmax_s8(eight, low), high);
+        }
+        if (left < SH_DOT_OUTPUTS) {
+            sh_store_some(values, y, step, pixels, left);
+            return;
+        }
+        for (int32_t p = 0; p < pixels; p++) {
+            vst1_s8(y + p * step, values[p]);
         }
     }
 }
