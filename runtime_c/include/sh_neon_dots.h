@@ -1,69 +1,74 @@
 // SPDX-License-Identifier: 0BSD
-// The sums of sh_neon_sums.h by SDOT, for cores with the dot product of Armv8.2-A: eight output
-// channels of one to four pixels at once. A lane of a sum is an output channel, to which an
-// instruction adds four products, so nothing is added across.
+// The sums of sh_neon_sums.h by SDOT, for cores with the dot product of Armv8.2-A: SH_OUTPUTS
+// output channels, 8 or 16, of one to four pixels at once. A lane of a sum is an output channel, to
+// which an instruction adds four products, so nothing is added across.
 //
-// The packed weights have for every eight output channels:
-//   eight biases; with SH_OFFSETS eight offsets, which all weights of the channel lack;
+// The packed weights have for every SH_OUTPUTS output channels:
+//   their biases; with SH_OFFSETS their offsets, which all weights of the channel lack;
 //   for each step of 16 or 8 elements, and of it for every four elements, their weights of each of
-//     the eight, zeros (with SH_OFFSETS the negated offset) where an element was read before;
-//   eight multipliers, eight shifts (negative: to the right, at least 1).
+//     the channels, zeros (with SH_OFFSETS the negated offset) where an element was read before;
+//   their multipliers, their shifts (negative: to the right, at least 1).
 // Missing output channels have zeros. shoehorn_mcu/kernels/linear/neon.py packs them.
 #ifndef SH_NEON_DOTS_H
 #define SH_NEON_DOTS_H
 
-enum { SH_DOT_OUTPUTS = 8 };
+enum { SH_FOURS = SH_OUTPUTS / 4 };
 
-// The sums of a pixel, or a constant of each of eight output channels.
+#if SH_OUTPUTS == 16
+typedef int8x16_t sh_outputs;
+#else
+typedef int8x8_t sh_outputs;
+#endif
+
+// The sums of a pixel, or a constant of each output channel.
 typedef struct {
-    int32x4_t low;
-    int32x4_t high;
-} sh_eight;
+    int32x4_t of[SH_FOURS];
+} sh_words;
 
-SH_INLINED sh_eight sh_eight_words(const int8_t *from)
+SH_INLINED sh_words sh_words_at(const int8_t *from)
 {
-    const int32_t *at = (const int32_t *)(const void *)from;
-    const sh_eight of = {vld1q_s32(at), vld1q_s32(at + SH_FOUR)};
-    return of;
+    sh_words found;
+    for (int32_t v = 0; v < SH_FOURS; v++) {
+        found.of[v] = vld1q_s32((const int32_t *)(const void *)from + 4 * v);
+    }
+    return found;
 }
 
 // Adds four elements of each pixel, those of one lane of x, times their weights. lane: a constant.
 #define SH_ADD_LANE(sums, x, weights, lane, pixels)                                                \
-    do {                                                                                           \
-        const int8x16_t w_low = vld1q_s8((weights) + 4 * SH_DOT_OUTPUTS * (lane));                 \
-        const int8x16_t w_high = vld1q_s8((weights) + 4 * SH_DOT_OUTPUTS * (lane) + 16);           \
+    for (int32_t v = 0; v < SH_FOURS; v++) {                                                       \
+        const int8x16_t w = vld1q_s8((weights) + 4 * SH_OUTPUTS * (lane) + 16 * v);                \
         for (int32_t p = 0; p < (pixels); p++) {                                                   \
-            (sums)[p].low = vdotq_laneq_s32((sums)[p].low, w_low, (x)[p], lane);                   \
-            (sums)[p].high = vdotq_laneq_s32((sums)[p].high, w_high, (x)[p], lane);                \
+            (sums)[p].of[v] = vdotq_laneq_s32((sums)[p].of[v], w, (x)[p], lane);                   \
         }                                                                                          \
-    } while (0)
+    }
 
 // Eight elements of each pixel, at `offset` of a run; returns the next weights.
-SH_INLINED const int8_t *sh_dot_eight(sh_eight sums[SH_FOUR], const int8_t *const x[SH_FOUR],
+SH_INLINED const int8_t *sh_dot_eight(sh_words sums[SH_FOUR], const int8_t *const x[SH_FOUR],
                                       int32_t pixels, ptrdiff_t offset, const int8_t *weights)
 {
     int8x16_t values[SH_FOUR];
     for (int32_t p = 0; p < pixels; p++) {
         values[p] = vcombine_s8(vld1_s8(x[p] + offset), vdup_n_s8(0));
     }
-    SH_ADD_LANE(sums, values, weights, 0, pixels);
-    SH_ADD_LANE(sums, values, weights, 1, pixels);
-    return weights + 8 * SH_DOT_OUTPUTS;
+    SH_ADD_LANE(sums, values, weights, 0, pixels)
+    SH_ADD_LANE(sums, values, weights, 1, pixels)
+    return weights + 8 * SH_OUTPUTS;
 }
 
 // The same of sixteen elements.
-SH_INLINED const int8_t *sh_dot_sixteen(sh_eight sums[SH_FOUR], const int8_t *const x[SH_FOUR],
+SH_INLINED const int8_t *sh_dot_sixteen(sh_words sums[SH_FOUR], const int8_t *const x[SH_FOUR],
                                         int32_t pixels, ptrdiff_t offset, const int8_t *weights)
 {
     int8x16_t values[SH_FOUR];
     for (int32_t p = 0; p < pixels; p++) {
         values[p] = vld1q_s8(x[p] + offset);
     }
-    SH_ADD_LANE(sums, values, weights, 0, pixels);
-    SH_ADD_LANE(sums, values, weights, 1, pixels);
-    SH_ADD_LANE(sums, values, weights, 2, pixels);
-    SH_ADD_LANE(sums, values, weights, 3, pixels);
-    return weights + 16 * SH_DOT_OUTPUTS;
+    SH_ADD_LANE(sums, values, weights, 0, pixels)
+    SH_ADD_LANE(sums, values, weights, 1, pixels)
+    SH_ADD_LANE(sums, values, weights, 2, pixels)
+    SH_ADD_LANE(sums, values, weights, 3, pixels)
+    return weights + 16 * SH_OUTPUTS;
 }
 
 #ifdef SH_OFFSETS
@@ -97,13 +102,49 @@ SH_INLINED void sh_total(const sh_pass *of, int32_t pixels, int32_t totals[SH_FO
 }
 #endif
 
-// Writes the first `count` of eight output channels of each pixel.
-SH_INLINED void sh_store_some(const int8x8_t values[SH_FOUR], int8_t *y, int32_t step,
-                              int32_t pixels, int32_t count)
+// The outputs of a pixel.
+SH_INLINED sh_outputs sh_scaled(const sh_words *sums, const sh_words *multipliers,
+                                const sh_words *shifts, int16x8_t zero)
 {
-    int8_t from[SH_FOUR][SH_DOT_OUTPUTS];
+    int8x8_t eights[SH_FOURS / 2];
+    for (int32_t v = 0; v < SH_FOURS; v += 2) {
+        const int32x4_t first = sh_rescale_four(sums->of[v], multipliers->of[v], shifts->of[v]);
+        const int32x4_t second =
+            sh_rescale_four(sums->of[v + 1], multipliers->of[v + 1], shifts->of[v + 1]);
+        eights[v / 2] = vqmovn_s16(sh_shifted_eight(first, second, zero));
+    }
+#if SH_OUTPUTS == 16
+    return vcombine_s8(eights[0], eights[1]);
+#else
+    return eights[0];
+#endif
+}
+
+SH_INLINED sh_outputs sh_bounded(sh_outputs values, int8x16_t low, int8x16_t high)
+{
+#if SH_OUTPUTS == 16
+    return vminq_s8(vmaxq_s8(values, low), high);
+#else
+    return vmin_s8(vmax_s8(values, vget_low_s8(low)), vget_low_s8(high));
+#endif
+}
+
+SH_INLINED void sh_put(int8_t *y, sh_outputs values)
+{
+#if SH_OUTPUTS == 16
+    vst1q_s8(y, values);
+#else
+    vst1_s8(y, values);
+#endif
+}
+
+// Writes the first `count` output channels of each pixel.
+SH_INLINED void sh_put_some(const sh_outputs values[SH_FOUR], int8_t *y, int32_t step,
+                            int32_t pixels, int32_t count)
+{
+    int8_t from[SH_FOUR][SH_OUTPUTS];
     for (int32_t p = 0; p < pixels; p++) {
-        vst1_s8(from[p], values[p]);
+        sh_put(from[p], values[p]);
     }
     SH_ROLLED
     for (int32_t p = 0; p < pixels; p++) {
@@ -122,28 +163,29 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
     const ptrdiff_t rest = run & 15;
     const int32_t step = of->step;
     const int16x8_t zero = vdupq_n_s16((int16_t)of->zero);
-    const int8x8_t low = vdup_n_s8((int8_t)of->low);
-    const int8x8_t high = vdup_n_s8((int8_t)of->high);
+    const int8x16_t low = vdupq_n_s8((int8_t)of->low);
+    const int8x16_t high = vdupq_n_s8((int8_t)of->high);
     int8_t *y = of->y;
 #ifdef SH_OFFSETS
     int32_t totals[SH_FOUR];
     sh_total(of, pixels, totals);
 #endif
     SH_ROLLED
-    for (int32_t left = of->outputs; left > 0; left -= SH_DOT_OUTPUTS, y += SH_DOT_OUTPUTS) {
-        sh_eight sums[SH_FOUR];
+    for (int32_t left = of->outputs; left > 0; left -= SH_OUTPUTS, y += SH_OUTPUTS) {
+        sh_words sums[SH_FOUR];
         const int8_t *const(*next)[SH_FOUR] = of->runs;
-        const sh_eight bias = sh_eight_words(weights);
-        weights += 4 * SH_DOT_OUTPUTS;
+        const sh_words bias = sh_words_at(weights);
+        weights += 4 * SH_OUTPUTS;
         for (int32_t p = 0; p < pixels; p++) {
             sums[p] = bias;
         }
 #ifdef SH_OFFSETS
-        const sh_eight offsets = sh_eight_words(weights);
-        weights += 4 * SH_DOT_OUTPUTS;
+        const sh_words offsets = sh_words_at(weights);
+        weights += 4 * SH_OUTPUTS;
         for (int32_t p = 0; p < pixels; p++) {
-            sums[p].low = vmlaq_n_s32(bias.low, offsets.low, totals[p]);
-            sums[p].high = vmlaq_n_s32(bias.high, offsets.high, totals[p]);
+            for (int32_t v = 0; v < SH_FOURS; v++) {
+                sums[p].of[v] = vmlaq_n_s32(bias.of[v], offsets.of[v], totals[p]);
+            }
         }
 #endif
         do {
@@ -164,22 +206,19 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
             }
             next++;
         } while (next != of->end);
-        const sh_eight multipliers = sh_eight_words(weights);
-        const sh_eight shifts = sh_eight_words(weights + 4 * SH_DOT_OUTPUTS);
-        weights += 8 * SH_DOT_OUTPUTS;
-        int8x8_t values[SH_FOUR];
+        const sh_words multipliers = sh_words_at(weights);
+        const sh_words shifts = sh_words_at(weights + 4 * SH_OUTPUTS);
+        weights += 8 * SH_OUTPUTS;
+        sh_outputs values[SH_FOUR];
         for (int32_t p = 0; p < pixels; p++) {
-            const int32x4_t first = sh_rescale_four(sums[p].low, multipliers.low, shifts.low);
-            const int32x4_t second = sh_rescale_four(sums[p].high, multipliers.high, shifts.high);
-            const int8x8_t eight = vqmovn_s16(sh_shifted_eight(first, second, zero));
-            values[p] = vmin_s8(vmax_s8(eight, low), high);
+            values[p] = sh_bounded(sh_scaled(&sums[p], &multipliers, &shifts, zero), low, high);
         }
-        if (left < SH_DOT_OUTPUTS) {
-            sh_store_some(values, y, step, pixels, left);
+        if (left < SH_OUTPUTS) {
+            sh_put_some(values, y, step, pixels, left);
             return;
         }
         for (int32_t p = 0; p < pixels; p++) {
-            vst1_s8(y + p * step, values[p]);
+            sh_put(y + p * step, values[p]);
         }
     }
 }

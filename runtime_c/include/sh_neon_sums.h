@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // Sums of the linear kernels for NEON: four output channels of one to four pixels at once. Two
 // products are added in 16 bits, which the range of the weights allows, before they are added to
-// sums of 32. With SH_DOTS it is eight channels by dot products, as sh_neon_dots.h says.
+// sums of 32. With SH_DOTS it is eight or sixteen channels by dot products, as sh_neon_dots.h says.
 //
 // The inputs of a pixel are runs of contiguous elements, all of one length, at least 8. A run is
 // read by 16 elements, then by 8; the last 8 overlap those before them if they have to, so nothing

@@ -27,7 +27,7 @@ from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, Dense
 
 OUTPUTS = 4  # output channels that are computed at once
-DOT_OUTPUTS, DOT_INPUTS = 8, 4  # by dot products, each of so many inputs
+DOT_OUTPUTS, DOT_INPUTS = (8, 16), 4  # by dot products, each of so many inputs
 PIXELS = 4  # and most pixels
 VECTOR, HALF = 16, 8  # inputs that are loaded at once; HALF is the shortest run
 TAPS = 50  # most taps of a window that is not copied; 4 * TAPS elements of one that is, a multiple of HALF
@@ -56,13 +56,12 @@ def steps_of(run: int) -> list[tuple[int, int, int]]:
     return steps
 
 
-def pack(of: Linear, run: int, dots: bool = False) -> Int32s:
-    """The words that the kernel reads, for every four outputs: biases, weights by steps, multipliers and shifts.
+def pack(of: Linear, run: int, at_once: int = OUTPUTS) -> Int32s:
+    """The words that the kernel reads, for each `at_once` outputs: biases, weights by steps, multipliers and shifts.
 
-    Behind the biases are the offsets of the weights, if there are any. The inputs are read in runs of this length. With
-    `dots` it is every eight outputs, and the weights of a step are by DOT_INPUTS inputs.
+    Behind the biases are the offsets of the weights, if there are any. The inputs are read in runs of this length. For
+    DOT_OUTPUTS the weights of a step are by DOT_INPUTS inputs.
     """
-    at_once = DOT_OUTPUTS if dots else OUTPUTS
     blocks = -(-len(of.weights) // at_once)
     offsets = of.offset(blocks * at_once)
     runs = filled(of.weights, blocks * at_once).astype(np.int8).reshape(blocks, at_once, -1, run)
@@ -70,7 +69,7 @@ def pack(of: Linear, run: int, dots: bool = False) -> Int32s:
     for first, size, fresh in steps_of(run):
         step = runs[..., first : first + size].copy()
         step[..., : size - fresh] = -offsets.reshape(blocks, at_once, 1, 1)  # as the sum of the inputs counts them
-        inner = DOT_INPUTS if dots else size
+        inner = DOT_INPUTS if at_once in DOT_OUTPUTS else size
         parts = step.reshape(blocks, at_once, -1, size // inner, inner).transpose(0, 2, 3, 1, 4)
         made.append(parts.reshape(blocks, -1, at_once * size))
     weights = np.concatenate(made, axis=2).reshape(blocks, -1)
@@ -114,19 +113,19 @@ def _rounded(inputs: int) -> int:
 
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
-    layer, inputs, dots = linear(node, CONV2D), node.weights.type.shape[3], _dots(tile)
+    layer, inputs, at_once = linear(node, CONV2D), node.weights.type.shape[3], _at_once(tile)
     if "taps" not in tile.sizes:
-        return _aligned(pack(layer, inputs, dots))
+        return _aligned(pack(layer, inputs, at_once))
     if not _is_copied(node):
-        return _aligned(np.concatenate([packed_conv.padding_tap(node, VECTOR), pack(layer, inputs, dots)]))
+        return _aligned(np.concatenate([packed_conv.padding_tap(node, VECTOR), pack(layer, inputs, at_once)]))
     count = layer.weights.shape[1]
     weights: NDArray[np.int8] = np.pad(layer.weights, ((0, 0), (0, _rounded(count) - count)))
-    return _aligned(pack(layer._replace(weights=weights), weights.shape[1], dots))
+    return _aligned(pack(layer._replace(weights=weights), weights.shape[1], at_once))
 
 
-def _dots(tile: Tile) -> bool:
-    """Whether a tile is of the kernels with dot products."""
-    return tile.sizes.get("outputs") == DOT_OUTPUTS
+def _at_once(tile: Tile) -> int:
+    """The outputs that a kernel computes at once; dense layers by sums of 16 bits have one tile without sizes."""
+    return tile.sizes.get("outputs", OUTPUTS)
 
 
 def _aligned(words: Int32s) -> dict[str, Value]:
@@ -166,7 +165,7 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     op = node.op
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, inputs = node.weights.type.shape
-    blocks, windows = -(-outputs // tile.sizes["outputs"]), "taps" in tile.sizes
+    blocks, windows = -(-outputs // _at_once(tile)), "taps" in tile.sizes
     if not windows or _is_copied(node):
         run = _rounded(height * width * inputs) if windows else inputs
         made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run)) + _few(pixels, outputs, tile)
@@ -187,20 +186,20 @@ def _accepts_dense(node: Node[Dense]) -> bool:
 
 
 def _pack_dense(node: Node[Dense], tile: Tile) -> dict[str, Value]:
-    return _aligned(pack(linear(node, DENSE), node.weights.type.shape[1], _dots(tile)))
+    return _aligned(pack(linear(node, DENSE), node.weights.type.shape[1], _at_once(tile)))
 
 
 def _dense_work(node: Node[Dense], tile: Tile) -> Work:
     """Counts of passes, and of what they loop over."""
     outputs, inputs = node.weights.type.shape
-    blocks = -(-outputs // tile.sizes.get("outputs", OUTPUTS))
+    blocks = -(-outputs // _at_once(tile))
     pixels = node.output.type.nhwc[2]
     return _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(inputs)) + _few(pixels, outputs, tile)
 
 
 def _few(pixels: int, outputs: int, tile: Tile) -> Work:
     """Of dot products: pixels whose last outputs are fewer than are computed at once, and these outputs."""
-    left = outputs % DOT_OUTPUTS if _dots(tile) else 0
+    left = outputs % _at_once(tile) if _at_once(tile) in DOT_OUTPUTS else 0
     return Work(rests=pixels * (left > 0), outputs=pixels * left)
 
 
@@ -212,8 +211,8 @@ def _dotted(of: Variant[OpT], accepts: Callable[[Node[OpT]], bool]) -> Variant[O
     """The kernel of the same body by dot products, for nodes that its sums of 16 bits would leave out, too."""
     (tile,) = of.tiles
     suffix, body = of.suffix.replace("neon", "neon_dot"), of.body or of.suffix
-    sizes = {**tile.sizes, "outputs": DOT_OUTPUTS}
-    made = replace(of, suffix=suffix, body=body, isa=Isa.DOT, tiles=(Tile(**sizes),), accepts=accepts)
+    tiles = tuple(Tile(**{**tile.sizes, "outputs": outputs}) for outputs in DOT_OUTPUTS)
+    made = replace(of, suffix=suffix, body=body, isa=Isa.DOT, tiles=tiles, accepts=accepts)
     return replace(made, defines=(*of.defines, "SH_DOTS"))
 
 
