@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.names import library_name
@@ -79,9 +80,14 @@ def unit_of(graph: Graph, pick: Pick) -> Unit:
     return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None)))
 
 
-def run(unit: Unit, folder: Path, count: bool = False, cpu: str = CORE) -> Ran:
-    """Builds the library below `folder` and runs it once; `count`: its instructions, too."""
-    for path, data in library(unit, constants(unit)).items():
+def library_of(unit: Unit) -> Bundle:
+    """The files of the unit's library."""
+    return library(unit, constants(unit))
+
+
+def run(unit: Unit, folder: Path, count: bool = False, cpu: str = CORE, files: Bundle | None = None) -> Ran:
+    """Builds the library, or these files of it, below `folder` and runs it once; `count`: its instructions, too."""
+    for path, data in (files or library_of(unit)).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
     if not count:  # many calls as they stand compile faster

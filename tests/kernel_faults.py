@@ -39,7 +39,7 @@ _PARTS = tuple(
         *("dot_f32", "vectors_f32", "fours_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
-        *("helium_sums", "neon_sums", "neon", "steps32", "helium"),
+        *("helium_sums", "neon_sums", "neon_dots", "neon", "steps32", "helium"),
     )
 )
 
@@ -174,6 +174,19 @@ _NEON = (
     *_NEON_ROUNDING,
 )
 _NEON_ROW = (*_NEON, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
+
+_DOTS = (  # in sh_neon_dots.h
+    ("tail", "i < count;", "i + 1 < count;"),  # the last output
+    ("tail", "if (left < SH_OUTPUTS) {", "if (left < SH_OUTPUTS - 1) {"),
+    ("tail", "if (odd > 8) {\n                weights", "if (odd > 16) {\n                weights"),
+    ("tail", "of->run - 8, weights", "i, weights"),  # the last eight
+    ("tail", "pixels == 3", "pixels == 5"),  # the last pixels
+    ("tail", "pixels == 2", "pixels == 5"),
+    ("packing", "16 * v)", "16 * (v / 2))"),
+    ("saturation", "vqmovn_s16(sh_shifted_eight(first, second", "vmovn_s16(sh_shifted_eight(first, second"),
+    *_NEON_ROUNDING,
+)
+_DOTS_ROW = (*_DOTS, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
 
 _BLOCKED_ROUNDING = (  # in sh_blocked.h
     ("rounding", "+ (sum >> 31)", ""),
@@ -659,6 +672,31 @@ OWN = {
         ("stride", "stride != 1", "false"),
         *_TAPS,
     ),
+    "depthwise_conv2d_s8_neon_dot": (
+        (
+            "tail",
+            "const int32_t at = c < last ? c : last;",
+            "const int32_t at = c < last ? c : 0;",
+        ),  # the last channels
+        ("tail", "if (left == 1) {", "if (left == 2) {"),
+        ("tail", "if (left == 2) {", "if (left == 3) {"),
+        ("tail", "left > 0; left--, y += step", "left > 1; left--, y += step"),
+        ("packing", "output(of, weights, b, c, a, y);", "output(of, weights, b, a, c, y);"),
+        ("packing", "output(of, weights, c, a, b, y);", "output(of, weights, a, c, b, y);"),
+        ("packing", "vzip2q_s16(first_low, last_low)", "vzip2q_s16(first_low, last_high)"),
+        ("padding", "(uint32_t)of->column < of->width", "of->column < (int32_t)of->width"),
+        ("padding", "if (x[i] != NULL) {", "if (x[0] != NULL) {"),
+        ("padding", "of->column++;", "of->column += 1 + (of->column == 0);"),
+        ("stride", "if (op.stride == 1) {", "if (op.stride > 0) {"),
+        *_NEON_ROUNDING,
+    ),
+    "dense_s8_neon_dot": _DOTS_ROW,
+    "conv2d_s8_neon_dot_1x1": _DOTS_ROW,
+    "conv2d_s8_neon_dot": (
+        *_DOTS,
+        ("tail", "left > 0; left -= SH_PIXELS, column", "left > 1; left -= SH_PIXELS, column"),  # the last pixel
+        ("padding", "is_inside(op, column, last)) {", "last > 0) {"),
+    ),
     "dense_s8_neon": _NEON_ROW,
     "conv2d_s8_neon_1x1": _NEON_ROW,
     "conv2d_s8_neon": (
@@ -718,6 +756,11 @@ _NEON_TOTALS = (
     ("offset", "total = vaddw_s16(total, vpaddl_s8(vld1_s8(x + i)));", ""),
     ("offset", "vmlaq_n_s32(bias, totals[p], offset)", "vmlaq_n_s32(bias, totals[0], offset)"),
 )
+_DOT_TOTALS = (
+    ("offset", "last = vdot_s32(last, vld1_s8(x + run - 8), vget_low_s8(ones));", ""),
+    ("offset", "last = vdot_s32(last, vld1_s8(x + i), vget_low_s8(ones));", ""),
+    ("offset", "offsets.of[v], totals[p])", "offsets.of[v], totals[0])"),
+)
 _BLOCKED_TOTALS = (("offset", "i < of->run; i++", "i + 1 < of->run; i++"),)
 _LESS = (("offset", '"ldm r0!, {r2}\\n"', '"ldm r0!, {r2}\\n adds r2, #1\\n"'),)
 _RUNS = (("offset", "run != of->end; run += 2", "run == of->runs; run += 2"),)  # of a window, all but the first
@@ -734,6 +777,9 @@ OFFSETS = {
     "conv2d_s8_mve": (*_HELIUM_TOTALS, *_RUNS),
     "dense_s8_mve": _HELIUM_TOTALS,
     "depthwise_conv2d_s8_mve": (("offset", "const int32_t pairs = count;", "const int32_t pairs = count - 1;"),),
+    "conv2d_s8_neon_dot_1x1": _DOT_TOTALS,
+    "conv2d_s8_neon_dot": _DOT_TOTALS,
+    "dense_s8_neon_dot": _DOT_TOTALS,
     "conv2d_s8_neon_1x1": _NEON_TOTALS,
     "conv2d_s8_neon": (*_NEON_TOTALS, ("offset", "next != of->end; next++", "next == of->runs; next++")),
     "dense_s8_neon": _NEON_TOTALS,

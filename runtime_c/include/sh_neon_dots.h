@@ -77,7 +77,7 @@ SH_INLINED void sh_total(const sh_pass *of, int32_t pixels, int32_t totals[SH_FO
 {
     const ptrdiff_t run = of->run;
     const ptrdiff_t whole = run & ~(ptrdiff_t)15;
-    const ptrdiff_t rest = run & 15;
+    const ptrdiff_t odd = run & 15;
     const int8x16_t ones = vdupq_n_s8(1);
     for (int32_t p = 0; p < pixels; p++) {
         int32x4_t total = vdupq_n_s32(0);
@@ -90,10 +90,10 @@ SH_INLINED void sh_total(const sh_pass *of, int32_t pixels, int32_t totals[SH_FO
             for (; i < whole; i += 16) {
                 total = vdotq_s32(total, vld1q_s8(x + i), ones);
             }
-            if (rest > 8) {
+            if (odd > 8) {
                 last = vdot_s32(last, vld1_s8(x + i), vget_low_s8(ones));
             }
-            if (rest > 0) {
+            if (odd > 0) {
                 last = vdot_s32(last, vld1_s8(x + run - 8), vget_low_s8(ones));
             }
         }
@@ -149,8 +149,8 @@ SH_INLINED void sh_put_some(const sh_outputs values[SH_FOUR], int8_t *y, int32_t
     SH_ROLLED
     for (int32_t p = 0; p < pixels; p++) {
         SH_ROLLED
-        for (int32_t o = 0; o < count; o++) {
-            y[p * step + o] = from[p][o];
+        for (int32_t i = 0; i < count; i++) {
+            y[p * step + i] = from[p][i];
         }
     }
 }
@@ -160,7 +160,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
     const int8_t *weights = of->weights;
     const ptrdiff_t run = of->run;
     const ptrdiff_t whole = run & ~(ptrdiff_t)15;
-    const ptrdiff_t rest = run & 15;
+    const ptrdiff_t odd = run & 15;
     const int32_t step = of->step;
     const int16x8_t zero = vdupq_n_s16((int16_t)of->zero);
     const int8x16_t low = vdupq_n_s8((int8_t)of->low);
@@ -198,11 +198,11 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
             for (; i < whole; i += 16) {
                 weights = sh_dot_sixteen(sums, x, pixels, i, weights);
             }
-            if (rest > 8) {
+            if (odd > 8) {
                 weights = sh_dot_eight(sums, x, pixels, i, weights);
             }
-            if (rest > 0) {
-                weights = sh_dot_eight(sums, x, pixels, run - 8, weights);
+            if (odd > 0) {
+                weights = sh_dot_eight(sums, x, pixels, of->run - 8, weights);
             }
             next++;
         } while (next != of->end);

@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
+from shoehorn_mcu.base.errors import one_line
 from shoehorn_mcu.firmware import option_text
 from shoehorn_mcu.firmware.pipelines import Strides
 from shoehorn_mcu.firmware.settings import Fit, Options
@@ -299,6 +300,8 @@ TABLE: Mapping[str, tuple[Option, object]] = {
 def resolved(options: PlanOptions, caller_arena: bool = False) -> tuple[targets.Board | None, Options]:
     """The board, if there is one, and what `build.py` takes; raises ShoehornError where a name or a file is wrong."""
     board = targets.board(options.board) if options.board is not None else None
+    if board is not None and options.cpu is not None and targets.cpu(options.cpu) != board.spec.cpu:
+        raise targets.WrongCpu(f"--cpu {one_line(options.cpu)}: {board.id} has a {board.spec.cpu}; leave --cpu out")
     weights = options.weights_in_ram
     return board, Options(
         sram_bytes=Fit(options.sram_bytes) if isinstance(options.sram_bytes, str) else options.sram_bytes,

@@ -38,6 +38,12 @@ class UnknownCpu(ShoehornError):
     kind = "unknown-cpu"
 
 
+class WrongCpu(ShoehornError):
+    """A core was named beside a board that has another one."""
+
+    kind = "wrong-cpu"
+
+
 ENVIRONMENT = "SHOEHORN_BOARDS"
 """Names the environment variable with the user's folders of board manifests, separated as in PATH."""
 
