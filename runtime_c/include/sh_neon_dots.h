@@ -12,6 +12,8 @@
 #ifndef SH_NEON_DOTS_H
 #define SH_NEON_DOTS_H
 
+#ifdef __ARM_FEATURE_DOTPROD // and within sh_neon_sums.h
+
 enum { SH_FOURS = SH_OUTPUTS / 4 };
 
 #if SH_OUTPUTS == 16
@@ -222,5 +224,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
         }
     }
 }
+
+#endif
 
 #endif
