@@ -19,7 +19,8 @@ from shoehorn_mcu import importers, passes
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import choose, cost, row_cost
-from shoehorn_mcu.machine.targets import Machine
+from shoehorn_mcu.machine.targets import CPUS, Machine
+from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
 from shoehorn_mcu.schedule.stage import computes
 from tests.shared import MODELS
 
@@ -33,6 +34,7 @@ Times = dict[str, dict[str, float]]
 def predicted(graph: Graph, cpu: str) -> float:
     """Of one inference."""
     machine, unit = replace(Machine.of(cpu), scratch=True), cost.choice_unit(cpu)
+    graph = with_float_mode(graph, FloatMode.PRECISE, CPUS[cpu].fusing)
     total = 0.0
     for node in graph.nodes():
         if computes(node):

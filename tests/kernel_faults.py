@@ -36,10 +36,10 @@ _STEPS = ("channels", "out_channels", "pixel_bytes")
 _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
-        *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
+        *("dot_f32", "vectors_f32", "fours_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
-        *("helium_sums", "neon_sums", "neon", "steps32", "helium"),
+        *("helium_sums", "neon_sums", "neon_dots", "neon", "steps32", "helium"),
     )
 )
 
@@ -175,6 +175,19 @@ _NEON = (
 )
 _NEON_ROW = (*_NEON, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
 
+_DOTS = (  # in sh_neon_dots.h
+    ("tail", "i < count;", "i + 1 < count;"),  # the last output
+    ("tail", "if (left < SH_OUTPUTS) {", "if (left < SH_OUTPUTS - 1) {"),
+    ("tail", "if (odd > 8) {\n                weights", "if (odd > 16) {\n                weights"),
+    ("tail", "of->run - 8, weights", "i, weights"),  # the last eight
+    ("tail", "pixels == 3", "pixels == 5"),  # the last pixels
+    ("tail", "pixels == 2", "pixels == 5"),
+    ("packing", "16 * v)", "16 * (v / 2))"),
+    ("saturation", "vqmovn_s16(sh_shifted_eight(first, second", "vmovn_s16(sh_shifted_eight(first, second"),
+    *_NEON_ROUNDING,
+)
+_DOTS_ROW = (*_DOTS, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
+
 _BLOCKED_ROUNDING = (  # in sh_blocked.h
     ("rounding", "+ (sum >> 31)", ""),
     ("rounding", "(int32_t)((uint32_t)product >> 31)", "0"),
@@ -246,6 +259,28 @@ _HALF_MVE = (
     ("packing", "vcvtbq_f16_f32(vdupq_n_f16(0), four)", "vcvttq_f16_f32(vdupq_n_f16(0), four)"),
     ("packing", "tap[p] = four[p][lane];", "tap[p] = four[p][0];"),
     ("tail", "lane < 4; lane++", "lane < 3; lane++"),
+)
+
+_F32_DEPTHWISE_NEON = (
+    ("tail", "const int32_t at = c < last ? c : last;", "const int32_t at = c < last ? c : 0;"),
+    ("tail", "left = of->pixels; left > 0", "left = of->pixels; left > 1"),
+    ("tail", "p < of->pixels", "p + 1 < of->pixels"),
+    ("padding", "if (x[ky] == NULL) {", "if (x[0] == NULL) {"),
+    ("padding", "if (left >= 0 && beyond > 0) {", "if (beyond > 0) {"),
+    ("dilation", "(span.left + kx * op->dilation)", "(span.left + kx)"),
+    ("packing", "known(of, at, SIX);", "known(of, at, SIX - 1);"),
+)
+_UNFUSED_ADD = (("rounding", "return vaddq_f32(sum, vmulq_f32(x, w));", "return vfmaq_f32(sum, x, w);"),)
+_FUSED_ADD = (("rounding", "return vfmaq_f32(sum, x, w);", "return vaddq_f32(sum, vmulq_f32(x, w));"),)
+_F32_ADD_NEON = (
+    ("tail", "i < op.channels; i++", "i + 1 < op.channels; i++"),
+    ("packing", "sum(&op, a + i + VECTOR, b + i + VECTOR)", "sum(&op, a + i, b + i + VECTOR)"),
+)
+_F32_POOL_NEON = (
+    ("tail", "block(&op, &of, c < last ? c : last, 1, out);", "block(&op, &of, c < last ? c : 0, 1, out);"),
+    ("padding", "column > 0 ? column : 0", "column"),
+    ("padding", "column + across < width ? column + across : width", "column + across"),
+    ("packing", "sh_four_of(tap + VECTOR * v); //", "sh_four_of(tap); //"),
 )
 
 _FOURS = (  # of sh_dot_fours.h
@@ -475,6 +510,10 @@ OWN = {
     "average_pool2d_f32_c": _F32_BLOCKS,
     "average_pool2d_f32_half": (*_F32_BLOCKS, *_HALF_ROWS),
     **{f"{name}_f32_half": _HALF_ROWS for name in ("add", "max_pool2d", "mean")},
+    "add_f32_neon": _F32_ADD_NEON,
+    "add_f32_half_neon": (*_F32_ADD_NEON, *_HALF_NEON),
+    "max_pool2d_f32_neon": _F32_POOL_NEON,
+    "max_pool2d_f32_half_neon": (*_F32_POOL_NEON, *_HALF_NEON),
     "quantize_f32_f16_c": _HALF_ROWS[1:],
     "dequantize_f16_f32_c": _HALF_ROWS[:1],
     "conv2d_f32_c": (*_F32_CONV, *_UNFUSED),
@@ -491,6 +530,9 @@ OWN = {
     "depthwise_conv2d_f32_c": (*_F32_DEPTHWISE, *_UNFUSED),
     "depthwise_conv2d_f32_fused": (*_F32_DEPTHWISE, *_FUSED),
     "depthwise_conv2d_f32_half": (*_F32_DEPTHWISE, *_HALF),
+    "depthwise_conv2d_f32_neon": (*_F32_DEPTHWISE_NEON, *_UNFUSED_ADD),
+    "depthwise_conv2d_f32_fused_neon": (*_F32_DEPTHWISE_NEON, *_FUSED_ADD),
+    "depthwise_conv2d_f32_half_neon": (*_F32_DEPTHWISE_NEON, *_HALF_NEON),
     "dense_f32_c": (*_F32_DENSE, *_UNFUSED),
     "dense_f32_fused": (*_F32_DENSE, *_FUSED),
     "dense_f32_half": (*_F32_DENSE, *_HALF),
@@ -630,6 +672,31 @@ OWN = {
         ("stride", "stride != 1", "false"),
         *_TAPS,
     ),
+    "depthwise_conv2d_s8_neon_dot": (
+        (
+            "tail",
+            "const int32_t at = c < last ? c : last;",
+            "const int32_t at = c < last ? c : 0;",
+        ),  # the last channels
+        ("tail", "if (left == 1) {", "if (left <= 2) {"),
+        ("tail", "if (left == 2) {", "if (left <= 3) {"),
+        ("tail", "left > 0; left--, y += step", "left > 1; left--, y += step"),
+        ("packing", "output(of, weights, b, c, a, y);", "output(of, weights, b, a, c, y);"),
+        ("packing", "output(of, weights, c, a, b, y);", "output(of, weights, a, c, b, y);"),
+        ("packing", "vzip2q_s16(first_low, last_low)", "vzip2q_s16(first_low, last_high)"),
+        ("padding", "(uint32_t)of->column < of->width", "of->column < (int32_t)of->width"),
+        ("padding", "from.step[i] = channels;", "from.step[0] = channels;"),
+        ("padding", "of->column++;", "of->column += 1 + (of->column == 0);"),
+        ("stride", "if (op.stride == 1) {", "if (op.stride > 0) {"),
+        *_NEON_ROUNDING,
+    ),
+    "dense_s8_neon_dot": _DOTS_ROW,
+    "conv2d_s8_neon_dot_1x1": _DOTS_ROW,
+    "conv2d_s8_neon_dot": (
+        *_DOTS,
+        ("tail", "left > 0; left -= SH_PIXELS, column", "left > 1; left -= SH_PIXELS, column"),  # the last pixel
+        ("padding", "is_inside(op, column, last)) {", "last > 0) {"),
+    ),
     "dense_s8_neon": _NEON_ROW,
     "conv2d_s8_neon_1x1": _NEON_ROW,
     "conv2d_s8_neon": (
@@ -689,6 +756,11 @@ _NEON_TOTALS = (
     ("offset", "total = vaddw_s16(total, vpaddl_s8(vld1_s8(x + i)));", ""),
     ("offset", "vmlaq_n_s32(bias, totals[p], offset)", "vmlaq_n_s32(bias, totals[0], offset)"),
 )
+_DOT_TOTALS = (
+    ("offset", "last = vdot_s32(last, vld1_s8(x + run - 8), vget_low_s8(ones));", ""),
+    ("offset", "last = vdot_s32(last, vld1_s8(x + i), vget_low_s8(ones));", ""),
+    ("offset", "offsets.of[v], totals[p])", "offsets.of[v], totals[0])"),
+)
 _BLOCKED_TOTALS = (("offset", "i < of->run; i++", "i + 1 < of->run; i++"),)
 _LESS = (("offset", '"ldm r0!, {r2}\\n"', '"ldm r0!, {r2}\\n adds r2, #1\\n"'),)
 _RUNS = (("offset", "run != of->end; run += 2", "run == of->runs; run += 2"),)  # of a window, all but the first
@@ -705,6 +777,9 @@ OFFSETS = {
     "conv2d_s8_mve": (*_HELIUM_TOTALS, *_RUNS),
     "dense_s8_mve": _HELIUM_TOTALS,
     "depthwise_conv2d_s8_mve": (("offset", "const int32_t pairs = count;", "const int32_t pairs = count - 1;"),),
+    "conv2d_s8_neon_dot_1x1": _DOT_TOTALS,
+    "conv2d_s8_neon_dot": _DOT_TOTALS,
+    "dense_s8_neon_dot": _DOT_TOTALS,
     "conv2d_s8_neon_1x1": _NEON_TOTALS,
     "conv2d_s8_neon": (*_NEON_TOTALS, ("offset", "next != of->end; next++", "next == of->runs; next++")),
     "dense_s8_neon": _NEON_TOTALS,

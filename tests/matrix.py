@@ -273,6 +273,14 @@ def _inserted(rng: Rng) -> Iterator[Graph]:
     for number, graph in enumerate((*_inserted_convolutions(rng), *_of_pixels(np.random.default_rng(11)))):
         made = inserted(graph, 3, *rests[number % len(rests)], number % 2 == 0)
         yield replace(frozen(made, random_inputs(made, rng)), name=KEPT)
+    own, shared = np.random.default_rng(24), {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
+    made = inserted(
+        _in_float16(as_float32(linear(ops.Conv2d, own, DATA[0], (1, 2, 9, 12), (3, 1, 1, 12), **shared), own)),
+        3,
+        *rests[2],
+        True,
+    )
+    yield replace(frozen(made, random_inputs(made, own)), name=KEPT)  # float16 in passes over several pixels
 
 
 def _inserted_convolutions(rng: Rng) -> Iterator[Graph]:
@@ -570,6 +578,9 @@ def _bounded_reals(rng: Rng) -> Iterator[Graph]:
                 ops.DepthwiseConv2d, rng, DATA[0], x, (1, 3, 3, inputs), stride=(1, 1), dilation=(1, 2), padding=two
             ),
             linear(ops.Dense, rng, DATA[0], (2, inputs), (outputs, inputs)),
+            linear(
+                ops.DepthwiseConv2d, rng, DATA[0], wide, (1, 3, 3, inputs), stride=(1, 2), dilation=(1, 1), padding=one
+            ),
         ):
             real = as_float32(graph, rng)
             real = replace(real, ops=(replace(real.ops[0], clamp=ops.RealClamp(-0.25, 0.25)),))

@@ -19,16 +19,19 @@ from test_kernels import numpy_run
 from test_real import conv
 from test_real_samples import FLOAT_TASKS
 
-from shoehorn_mcu import ops
+from shoehorn_mcu import ops, passes
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType, verify
-from shoehorn_mcu.machine.targets import board
+from shoehorn_mcu.kernels import choose, cost, row_cost
+from shoehorn_mcu.machine.targets import CPUS, Isa, Machine, board
 from shoehorn_mcu.ops.linear import LinearOp
-from shoehorn_mcu.ops.real import fused_multiply_add
+from shoehorn_mcu.ops.real import clamped, fused_multiply_add
 from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError, in_float16, with_float_mode
+from shoehorn_mcu.schedule.stage import computes
 from shoehorn_mcu_host.validate.reference import Reference
 from shoehorn_mcu_host.validate.validate import Deviation, _deviation
 
@@ -153,9 +156,111 @@ def assert_within_bounds(precise: Graph, mode: FloatMode, given: dict[str, Array
     assert different or precise.name == "sample"
 
 
-def test_precise_changes_nothing_and_half_rounds_what_is_stored() -> None:
+def test_numbers_at_the_ends_of_float32_are_rounded_once_too() -> None:
+    """Subnormal results and their ties, sums that leave the range, and numbers that are not finite."""
+    ends = np.float32([0, 2.0**-149, 3 * 2.0**-149, 2.0**-126, 2.0**-75, 1.5 * 2.0**-74, 1, 2.0**64, 3.4e38])
+    values = np.concatenate([ends, -ends])
+    a, b, c = (each.ravel() for each in np.meshgrid(values, values, values))
+
+    found = fused_multiply_add(a, b, c)
+    for x, y, z, got in zip(*(each.tolist() for each in (a, b, c, found)), strict=True):
+        exact = Fraction(x) * Fraction(y) + Fraction(z)
+        if abs(exact) >= 2**128 - 2**103:
+            assert got == (np.inf if exact > 0 else -np.inf)
+        elif exact == 0:
+            assert got == 0
+        else:
+            assert got == rounded(exact), (x, y, z)
+    inf, nan = np.float32(np.inf), np.float32(np.nan)
+    one = np.float32([1])
+    with np.errstate(invalid="ignore"):
+        assert fused_multiply_add(inf * one, one, one)[0] == inf
+        assert fused_multiply_add(one, one, -inf * one)[0] == -inf
+        assert np.isnan(fused_multiply_add(inf * one, 0 * one, one)[0])
+        assert np.isnan(fused_multiply_add(inf * one, one, -inf * one)[0])
+        assert np.isnan(fused_multiply_add(one, nan * one, one)[0])
+
+
+def test_the_reference_in_c_adds_products_as_numpy_does_at_the_ends_of_float32() -> None:
+    """A dense layer of one input is one fused multiply-add per output."""
+    ends = np.float32([0, -0.0, 2.0**-149, 2.0**-126, 1.5 * 2.0**-74, 1 + 2.0**-23, 2.0**64, 3.4e38, -(2.0**-75)])
+    weights, bias = (each.ravel().astype(np.float32) for each in np.meshgrid(ends, ends))
+    size = len(weights)
+    tensors = {
+        "x": Tensor("x", TensorType((1, 1), DType.FLOAT32)),
+        "w": Tensor("w", TensorType((size, 1), DType.FLOAT32), weights[:, None]),
+        "b": Tensor("b", TensorType((size,), DType.FLOAT32), bias),
+        "y": Tensor("y", TensorType((1, size), DType.FLOAT32)),
+    }
+    dense = ops.Dense(name="op", inputs=("x", "w", "b"), output="y", clamp=ops.RealClamp(), fused=True)
+    graph = verify(Graph("ends", tensors, (dense,), ("x",), ("y",)))
+    for x in (*ends, np.float32(np.inf)):
+        with np.errstate(all="ignore"):
+            wanted = clamped(fused_multiply_add(np.full(size, x, np.float32), weights, bias), ops.RealClamp())
+        found = run_reference(graph, [np.float32([[x]])])["y"][0]
+        numbers = ~np.isnan(wanted)
+        assert found[numbers].tobytes() == wanted[numbers].tobytes()
+        assert np.isnan(found[~numbers]).all()
+
+
+@pytest.mark.parametrize(
+    ("core", "fused"),
+    [
+        ("host", {FloatMode.HALF}),
+        ("cortex-m0", {FloatMode.HALF}),
+        ("cortex-m4f", {FloatMode.HALF}),
+        ("cortex-m7", {FloatMode.HALF}),
+        ("cortex-m55", {FloatMode.RELAXED, FloatMode.HALF}),
+        ("cortex-a53", {FloatMode.PRECISE, FloatMode.RELAXED, FloatMode.HALF}),
+    ],
+)
+def test_a_mode_fuses_where_the_core_is_faster_so(core: str, fused: set[FloatMode]) -> None:
+    found = {mode: with_float_mode(conv(1 / 3), mode, CPUS[core].fusing) for mode in FloatMode}
+
+    assert {mode for mode, graph in found.items() if any(getattr(op, "fused", False) for op in graph.ops)} == fused
+    assert {mode for mode in FloatMode if mode.flushes} == {FloatMode.RELAXED, FloatMode.HALF}
+
+
+@needs_shared
+@pytest.mark.parametrize("mode", [FloatMode.PRECISE, FloatMode.RELAXED])
+@pytest.mark.parametrize("core", [name for name, cpu in CPUS.items() if Isa.FPU in cpu.isas])
+def test_no_core_is_slower_in_a_mode_than_strict(core: str, mode: FloatMode) -> None:
+    """As the costs predict it, in the unit that kernels are chosen by."""
+    source, fusing = passes.run(load(FMNIST))[0], CPUS[core].fusing
+    strict, other = (predicted(with_float_mode(source, each, fusing), core) for each in (FloatMode.STRICT, mode))
+
+    assert other <= strict * 1.001
+
+
+def predicted(graph: Graph, core: str) -> float:
+    unit, machine = cost.choice_unit(core), Machine.of(core)
+    nodes = [node for node in graph.nodes() if computes(node)]
+    return sum(node.output.type.rows * row_cost(choose(node, machine), node, core, unit) for node in nodes)
+
+
+@needs_shared
+def test_a_fused_default_says_so_and_has_no_other_reference() -> None:
+    (fused, files), (strict, _) = (
+        build.firmware(FMNIST, board("rpi-zero-2w"), Options(float_mode=mode))
+        for mode in (FloatMode.PRECISE, FloatMode.STRICT)
+    )
+
+    assert fused.report["float"] == {"mode": "precise", "fused": True, "validated": None}
+    assert strict.report["float"] == {"mode": "strict", "fused": False, "validated": None}
+    assert "// Float mode: precise, fused." in model_source(files)
+    assert "reference/precise/graph.json" not in files
+    assert b"SH_APP_FLUSH_TO_ZERO" not in files["src/app_config.h"]
+
+
+def model_source(files: Bundle) -> str:
+    (path,) = (path for path in files if path.endswith("/fmnist_nubificus_f32.c"))
+    found = files[path]
+    return found.decode() if isinstance(found, bytes) else found
+
+
+def test_strict_changes_nothing_and_half_rounds_what_is_stored() -> None:
     graph = conv(1 / 3)
-    assert with_float_mode(graph, FloatMode.PRECISE) is graph
+    assert with_float_mode(graph, FloatMode.STRICT) is graph
     halved = with_float_mode(graph, FloatMode.HALF)
     narrow, sums, wide = halved.nodes()
 
@@ -268,11 +373,11 @@ def test_the_mode_is_in_the_report_and_in_the_identity() -> None:
     made = {mode: build.firmware(FMNIST, board("mps2-an386"), Options(float_mode=mode)) for mode in FloatMode}
     identities = {json.loads(files["plan.json"])["identity"] for _, files in made.values()}
 
-    assert len(identities) == len(made)
+    assert len(identities) == 3  # strict is precise here
     for mode, (planned, files) in made.items():
-        assert planned.report["float"] == {"mode": mode.value, "validated": None}
-        assert ("reference/precise/graph.json" in files) == (mode is not FloatMode.PRECISE)
-        assert (b"SH_APP_FLUSH_TO_ZERO 1" in files["src/app_config.h"]) == (mode is not FloatMode.PRECISE)
+        assert planned.report["float"] == {"mode": mode.value, "fused": mode is FloatMode.HALF, "validated": None}
+        assert ("reference/precise/graph.json" in files) == mode.flushes
+        assert (b"SH_APP_FLUSH_TO_ZERO 1" in files["src/app_config.h"]) == mode.flushes
     weights = {mode: planned.constants.bytes for mode, (planned, _) in made.items()}
     assert weights[FloatMode.HALF] < 0.55 * weights[FloatMode.RELAXED]
 
@@ -315,5 +420,6 @@ def test_a_validation_says_how_far_the_board_is_from_precise_float32(gen: Gen, t
     report = json.loads((folder / "report.json").read_text())
     assert report["float"] == {
         "mode": "half",
+        "fused": True,
         "validated": {"inputs": "clothes.npz", "vectors": 4, **found["precise"]},
     }

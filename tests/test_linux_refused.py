@@ -14,7 +14,9 @@ import shoehorn_mcu
 from shoehorn_mcu import PlanOptions
 from shoehorn_mcu.emit.linux.package import NotForLinux, require_name
 from shoehorn_mcu.firmware import linux
+from shoehorn_mcu.firmware.options import resolved
 from shoehorn_mcu.firmware.settings import Options
+from shoehorn_mcu.machine.targets import WrongCpu, stand_in
 from shoehorn_mcu_host.linux import compiled, targets
 from shoehorn_mcu_host.linux.targets import target
 
@@ -99,7 +101,7 @@ def test_a_compiler_that_fails_is_one_line(
 def test_the_command_says_where_the_wheel_is(gen: Gen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made = compiled.Binaries(b"library", b"module")
     monkeypatch.setattr("shoehorn_mcu_host.linux.pack.compiled", lambda *_: made)
-    options = (DIGITS, "--cpu", "cortex-a76", "--os", "linux", "--out", tmp_path / "l")
+    options = (DIGITS, "--cpu", "cortex-a72", "--os", "linux", "--out", tmp_path / "l")
     shown, told_ = gen("library", *options), gen("library", *options, "--json")
     linux_of = json.loads(told_.stdout)["linux"]
 
@@ -108,8 +110,19 @@ def test_the_command_says_where_the_wheel_is(gen: Gen, tmp_path: Path, monkeypat
     assert shown.stdout.splitlines()[-1] == (
         f"linux/lib/libdigits.so: 7 bytes; pip install {tmp_path / 'l' / linux_of['wheel']}"
     )
-    assert "note: cortex-a76 gets the kernels of cortex-a53" in shown.stderr
-    assert "no kernel uses its dot product yet" in shown.stderr
+    assert "note: cortex-a72 gets the kernels of cortex-a53" in shown.stderr
+
+
+def test_a_core_beside_a_board_that_has_another_one_is_refused():
+    with pytest.raises(WrongCpu, match=r"^--cpu 'cortex-a76': rpi-zero-2w has a cortex-a53; leave --cpu out$"):
+        resolved(PlanOptions(board="rpi-zero-2w", cpu="cortex-a76"))
+    board, _ = resolved(PlanOptions(board="rpi-zero-2w", cpu="cortex-a72"))
+    assert board is not None and board.spec.cpu == "cortex-a53"
+
+
+def test_code_for_a76_alone_asks_for_what_its_kernels_need():
+    assert stand_in("cortex-a76") == ""
+    assert target("cortex-a76").core.startswith("cortex_a76") and target("cortex-a72").core.startswith("cortex_a72")
 
 
 def test_options_of_memory_are_refused_before_a_plan_is_made():

@@ -30,6 +30,7 @@ FORMULAS = {v.contract.name for v in CATALOGUE if v.is_written}
 HEADERS = sorted(RUNTIME_C.rglob("*.h"))
 ALIKE = (
     "zig-cortex-a7",
+    "zig-cortex-a76",
     "zig-arm1176",
     "zig-host",
     "zig-cortex-m55",
@@ -56,7 +57,7 @@ def test_the_kernels_compile_without_a_warning(compiler: Compiler, tmp_path: Pat
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
 
 
-VECTORS = {"m55": Isa.MVE, "a53": Isa.NEON, "a7": Isa.NEON, "riscv32": Isa.RISCV}
+VECTORS = {"m55": Isa.MVE, "a53": Isa.NEON, "a76": Isa.DOT, "a7": Isa.NEON, "riscv32": Isa.RISCV}
 """By the end of a compiler's name; Armv7-A has the vectors of Armv8-A, and no board."""
 
 
@@ -67,7 +68,7 @@ def _written_for(compiler: Compiler, folder: Path) -> list[Path]:
 
 @each_compiler(
     *("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55"),
-    *("zig-cortex-a53", "zig-cortex-a7", "gcc-cortex-a7", "zig-riscv32", "gcc-riscv32"),
+    *("zig-cortex-a53", "zig-cortex-a76", "zig-cortex-a7", "gcc-cortex-a7", "zig-riscv32", "gcc-riscv32"),
 )
 def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
     sources = _written_for(compiler, tmp_path)
@@ -78,7 +79,7 @@ def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Co
 
 @each_compiler(
     *("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55"),
-    *("zig-cortex-a53", "zig-cortex-a7", "gcc-cortex-a7", "zig-riscv32", "gcc-riscv32"),
+    *("zig-cortex-a53", "zig-cortex-a76", "zig-cortex-a7", "gcc-cortex-a7", "zig-riscv32", "gcc-riscv32"),
     long=("gcc-cortex-m55", "gcc-cortex-a7"),
 )
 def test_assembly_does_not_run_out_of_registers_where_nothing_is_optimised(compiler: Compiler, tmp_path: Path) -> None:

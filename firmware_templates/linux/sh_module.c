@@ -387,7 +387,27 @@ static PyModuleDef definition = {
 
 SH_EXPORT PyObject *PyInit__native(void);
 
+#ifdef __ARM_FEATURE_DOTPROD
+// Of glibc: what the processor has. A kernel would be killed by its first instruction otherwise.
+unsigned long getauxval(unsigned long type);
+
+static bool lacks_dot_product(void)
+{
+    return (getauxval(16) >> 20 & 1u) == 0; // HWCAP_ASIMDDP of AT_HWCAP
+}
+#else
+static bool lacks_dot_product(void)
+{
+    return false;
+}
+#endif
+
 SH_EXPORT PyObject *PyInit__native(void)
 {
+    if (lacks_dot_product()) {
+        return PyErr_Format(PyExc_ImportError, "this wheel is for a Cortex-A76, as of a Raspberry "
+                                               "Pi 5, and this processor has no dot product; make "
+                                               "one with --cpu cortex-a72");
+    }
     return PyModuleDef_Init(&definition);
 }

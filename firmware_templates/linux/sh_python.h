@@ -81,6 +81,7 @@ typedef struct {
 
 extern PyObject _Py_NoneStruct;
 extern PyObject *PyExc_BufferError;
+extern PyObject *PyExc_ImportError;
 extern PyObject *PyExc_RuntimeError;
 extern PyObject *PyExc_TypeError;
 extern PyObject *PyExc_ValueError;

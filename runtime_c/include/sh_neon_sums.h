@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // Sums of the linear kernels for NEON: four output channels of one to four pixels at once. Two
 // products are added in 16 bits, which the range of the weights allows, before they are added to
-// sums of 32.
+// sums of 32. With SH_DOTS it is eight or sixteen channels by dot products, as sh_neon_dots.h says.
 //
 // The inputs of a pixel are runs of contiguous elements, all of one length, at least 8. A run is
 // read by 16 elements, then by 8; the last 8 overlap those before them if they have to, so nothing
@@ -37,6 +37,9 @@ typedef struct {
     int32_t high;
 } sh_pass;
 
+#ifdef SH_DOTS
+#include "sh_neon_dots.h"
+#else
 #ifdef __aarch64__
 // An instruction for each of four output channels o: products of the low eight elements of a pixel,
 // products of the high eight added to them, and both added to the sums of 32 bits.
@@ -240,6 +243,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
         }
     }
 }
+#endif
 
 SH_APART void sh_run_one(const sh_pass *of)
 {

@@ -30,6 +30,7 @@ CORES = {
     "cortex-m55": ("thumbv8.1m.main-none-eabihf", "cortex-m55", "thumb-freestanding-eabihf", "cortex_m55"),
     "arm1176": ("armv6kz-none-eabihf", "arm1176jzf-s", "arm-freestanding-eabihf", "arm1176jzf_s"),
     "cortex-a53": ("aarch64-none-elf", "cortex-a53", "aarch64-freestanding-none", "cortex_a53"),
+    "cortex-a76": ("aarch64-none-elf", "cortex-a76", "aarch64-freestanding-none", "cortex_a76"),
     "rv32imc": ("riscv32-none-elf", "rv32imc", "riscv32-freestanding-none", "generic_rv32+m+c"),
     "rv32imac": ("riscv32-none-elf", "rv32imac", "riscv32-freestanding-none", "generic_rv32+m+a+c"),
     "rv32imafc": ("riscv32-none-elf", "rv32imafc", "riscv32-freestanding-none", "generic_rv32+m+a+f+c"),

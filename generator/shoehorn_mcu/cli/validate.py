@@ -168,7 +168,7 @@ def validate(
     for project, each, others in zip(projects, found, beside, strict=True):
         if inputs and each.precise:
             validated = {"inputs": inputs.name, "vectors": each.vectors, **asdict(each.precise)}
-            project.report_as("float", {"mode": project.report.float_mode, "validated": validated})
+            project.report_as("float", {**project.report.float.model_dump(), "validated": validated})
         for key, other in others.items():
             project.report_as(key, other.json())
         if outputs:

@@ -92,7 +92,7 @@ class Unit:
     tuning_digest: str = ""  # of the tuning file, hexadecimal; empty without one
     caller_arena: bool = False  # the program passes the arena to <model>_init; the library has none
     float_mode: str = "precise"  # a value of FloatMode
-    precise: Graph | None = None  # the graph in FloatMode.PRECISE, where it is in another
+    precise: Graph | None = None  # the graph in FloatMode.PRECISE, where it is in one that flushes
     in_file: Ends = field(default_factory=dict)  # inputs and outputs that are others in the file
     classes: tuple[str, ...] = ()  # names of the classes that the one output tells apart, where they are known
     sample_hz: int | None = None  # samples per second of the one input, where they are known
@@ -104,6 +104,11 @@ class Unit:
     origin: Origin = Origin()
     window: Window | None = None  # where an inference takes new rows of it
     threads: bool = False  # several cores are threads that the library itself brings
+
+    @property
+    def fuses(self) -> bool:
+        """Whether products of float32 and their additions are rounded once."""
+        return any(getattr(op, "fused", False) for op in self.graph.ops)
 
     @property
     def upper(self) -> str:

@@ -165,7 +165,7 @@ def plan_prepared(
         options.tuning.digest,
         options.caller_arena,
         options.float_mode.value,
-        None if graph is ready.precise else ready.precise,
+        ready.precise if options.float_mode.flushes else None,
         {n: e for n, e in ready.ends.items() if not options.native_io or n not in (*source.inputs, *source.outputs)},
         classes=options.classes,
         sample_hz=options.sample_hz if options.behind else None,

@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
+from shoehorn_mcu.base.errors import one_line
 from shoehorn_mcu.firmware import option_text
 from shoehorn_mcu.firmware.pipelines import Strides
 from shoehorn_mcu.firmware.settings import Fit, Options
@@ -29,7 +30,7 @@ Place = str | PathLike[str]
 Numbers = Sequence[float]
 Percent = float  # the class below has a field of the type's name
 Minimize = Literal["time", "sram", "flash"]
-Float = Literal["precise", "relaxed", "half"]
+Float = Literal["precise", "strict", "relaxed", "half"]
 Io = Literal["kernels", "native"]
 
 
@@ -118,7 +119,8 @@ class PlanOptions:
         "precise",
         "--float",
         Group.MODEL,
-        "How a float32 model adds: as the reference, with fused multiply-add, or with that and float16 storage.",
+        "How a float32 model adds: exactly as the reference of the core, in the order of TensorFlow Lite, with numbers "
+        "below 2^-126 as 0, or with that and float16 storage.",
         choices=get_args(Float),
         shown=True,
     )
@@ -298,6 +300,8 @@ TABLE: Mapping[str, tuple[Option, object]] = {
 def resolved(options: PlanOptions, caller_arena: bool = False) -> tuple[targets.Board | None, Options]:
     """The board, if there is one, and what `build.py` takes; raises ShoehornError where a name or a file is wrong."""
     board = targets.board(options.board) if options.board is not None else None
+    if board is not None and options.cpu is not None and targets.cpu(options.cpu) != board.spec.cpu:
+        raise targets.WrongCpu(f"--cpu {one_line(options.cpu)}: {board.id} has a {board.spec.cpu}; leave --cpu out")
     weights = options.weights_in_ram
     return board, Options(
         sram_bytes=Fit(options.sram_bytes) if isinstance(options.sram_bytes, str) else options.sram_bytes,

@@ -18,7 +18,7 @@ from shoehorn_mcu.firmware.sliding import PASS, Sliding, finished, keeping_less,
 from shoehorn_mcu.firmware.sliding import check as check_slide
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Ends, FileTensor, Graph, Origin
-from shoehorn_mcu.machine.targets import CPUS, Board, Isa
+from shoehorn_mcu.machine.targets import CPUS, Board, Fusing, Isa
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.ends.ends import AFTER, BEFORE, Asked, with_ends
 from shoehorn_mcu.passes.ends.native_io import native_io
@@ -81,7 +81,7 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     records = [passes.folding(source, found.folded), *records]
     passes.prove_int32(graph)
     graph, ends = with_ends(graph, ends, asked, AFTER)
-    precise, graph = graph, with_float_mode(graph, options.float_mode)
+    precise, graph = _in_modes(graph, options.float_mode, may)
     _require_float_mode(board, may.cpu, options.float_mode)
     tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, may.cpu or "")
     said = (options.stand_in, note, compared(window.slid) if window else "")
@@ -118,9 +118,9 @@ def keeping(ready: Prepared, recomputed: Collection[str]) -> Prepared:
         records = [PassRecord(PASS, len(before.ops), len(after.ops), before.macs, after.macs), *records]
         notes = (*made.notes, *ready.notes[len(made.notes) :])
     graph, ends = with_ends(passes.prove_int32(graph), ready.ends, _asked(options), AFTER)
-    mode = with_float_mode(graph, options.float_mode)
+    precise, graph = _in_modes(graph, options.float_mode, ready.limits)
     records = [*ready.records[:1], *records]
-    return replace(ready, graph=mode, precise=graph, records=records, ends=ends, sliding=window, notes=notes)
+    return replace(ready, graph=graph, precise=precise, records=records, ends=ends, sliding=window, notes=notes)
 
 
 def _asked(options: Options) -> Asked:
@@ -143,7 +143,7 @@ def window_of(ready: Prepared) -> Window | None:
     if ready.sliding is None:
         return None
     whole, hop = ready.sliding.windows, ready.sliding.hop
-    graph = ready.wake.whole if ready.wake else with_float_mode(whole.graph, ready.options.float_mode)
+    graph = ready.wake.whole if ready.wake else _in_modes(whole.graph, ready.options.float_mode, ready.limits)[1]
     return Window(graph, whole.rows, whole.hop, hop.seconds)
 
 
@@ -188,9 +188,16 @@ def _origin(found: Imported, model: Model, sha256: str, options: Options) -> Ori
     )
 
 
+def _in_modes(graph: Graph, mode: FloatMode, may: Limits) -> tuple[Graph, Graph]:
+    """The graph in FloatMode.PRECISE and in this mode, as the core computes it."""
+    fusing = CPUS[may.cpu].fusing if may.cpu else Fusing.NEVER
+    precise = with_float_mode(graph, FloatMode.PRECISE, fusing)
+    return precise, precise if mode is FloatMode.PRECISE else with_float_mode(graph, mode, fusing)
+
+
 def _require_float_mode(board: Board | None, core: str | None, mode: FloatMode) -> None:
     """FloatModeError unless the core has the instructions for the mode."""
-    if mode is FloatMode.PRECISE or (core and Isa.FPU in CPUS[core].isas):
+    if not mode.flushes or (core and Isa.FPU in CPUS[core].isas):
         return
     who = f"{board.id} ({core})" if board else core or "portable C"
     able = ", ".join(name for name, cpu in CPUS.items() if Isa.FPU in cpu.isas)

@@ -147,8 +147,8 @@ def report(
 ) -> Json:
     """The object of report.json; `firmware` is null in each field until the folder has been built.
 
-    `float` is there if an op computes on float32; its `validated` is null until `gen validate` has compared a mode
-    other than precise with that one on given inputs.
+    `float` is there if an op computes on float32; `fused` says whether products and their additions are rounded once.
+    Its `validated` is null until `gen validate` has compared `relaxed` or `half` with precise on given inputs.
     `flash_bytes`: constants, estimated code, and the flash available; None without a board or a limit. `transposes` of
     the plan are ops of an inference that move elements to another order of dimensions. `slow` is there if part of a
     quantised model is slower or larger than its file looks.
@@ -169,12 +169,16 @@ def report(
             }
             for stage, instructions in zip(stages, predict.by_op(plan, stages, Unit.INSTRUCTIONS), strict=True)
         ],
-        **({"float": {"mode": float_mode, "validated": None}} if _is_real(source) else {}),
+        **({"float": {"mode": float_mode, "fused": _is_fused(stages), "validated": None}} if _is_real(source) else {}),
         **({"slow": list(slow)} if slow else {}),
         **_energy(board, predict.cycles(plan, stages)),
         "flash": dict(zip(("constant_bytes", "code_bytes", "board_bytes"), flash_bytes, strict=True)),
         "firmware": {"ram_bytes": None, "flash_bytes": None, "stack_bytes": None},
     }
+
+
+def _is_fused(stages: Sequence[Stage]) -> bool:
+    return any(getattr(stage.node.op, "fused", False) for stage in stages)
 
 
 def _energy(board: Board | None, cycles: int | None) -> Json:

@@ -16,9 +16,10 @@ from shoehorn_mcu.ir import DType, Node, OpT, is_a
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.base.operands import are, bounded, data, element_by_element
 from shoehorn_mcu.kernels.base.work import Work, by_lanes
-from shoehorn_mcu.kernels.element.elementwise import binary, binary_apart, binary_work
+from shoehorn_mcu.kernels.element.elementwise import binary, binary_apart, binary_work, eights, side_by_side
 from shoehorn_mcu.kernels.linear import conv
 from shoehorn_mcu.kernels.window import pool
+from shoehorn_mcu.kernels.window.fours import depthwise_by_fours, depthwise_fours_work
 from shoehorn_mcu.kernels.window.sums import by_rows, columns, columns_work, row_before, sum_dense, sum_dense_work
 from shoehorn_mcu.machine.targets import Isa
 
@@ -268,6 +269,10 @@ def _is(arithmetic: str) -> Callable[[Node], bool]:
     return accepts
 
 
+def _both(one: Callable[[Node[OpT]], bool], other: Callable[[Node], bool]) -> Callable[[Node[OpT]], bool]:
+    return lambda node: one(node) and other(node)
+
+
 def _each(of: Variant[OpT], *arithmetic: str) -> tuple[Variant[OpT], ...]:
     """The variant in these kinds of arithmetic, from the same body; a core needs Isa.FPU for all but the plain one."""
     return tuple(
@@ -276,7 +281,7 @@ def _each(of: Variant[OpT], *arithmetic: str) -> tuple[Variant[OpT], ...]:
             suffix="_".join(filter(None, (kind, of.suffix if of.suffix != "c" or not kind else ""))),
             body=of.body or of.suffix,
             isa=Isa.FPU if of.isa is Isa.C and kind else of.isa,
-            accepts=_is(kind),
+            accepts=_both(of.accepts, _is(kind)),
             defines=_ARITHMETIC[kind],
         )
         for kind in arithmetic
@@ -295,6 +300,18 @@ _SUM_DENSE = Variant(
     SUM_DENSE, lambda node, _: sum_dense_work(node, by_lanes), pack=lambda node, _: by_rows(node), in_place=row_before
 )
 _DENSE_VECTORS = Variant(DENSE, _dense_vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_DENSE_TILES)
+_DEPTHWISE_NEON = Variant(
+    DEPTHWISE,
+    lambda node, _: depthwise_fours_work(node),
+    suffix="neon",
+    isa=Isa.NEON,
+    accepts=depthwise_by_fours,
+    pack=lambda node, _: _stored(node),
+)
+_MAX_POOL_NEON = Variant(
+    MAX_POOL, lambda node, _: pool.fours_work(node), suffix="neon", isa=Isa.NEON, accepts=pool.pooled_by_words
+)
+_ADD_NEON = Variant(ADD, eights, suffix="neon", isa=Isa.NEON, accepts=side_by_side, in_place=element_by_element)
 
 VARIANTS = (
     *_each(_in_order(CONV2D, conv.convolution_work), *_ALL),
@@ -302,12 +319,15 @@ VARIANTS = (
     *_each(_VECTORS, *_ALL),
     *_each(replace(_VECTORS, suffix="mve", isa=Isa.MVE, tiles=_MVE_TILES), "fused", "half"),
     *_each(_in_order(DEPTHWISE, conv.depthwise_work), *_ALL),
+    *_each(_DEPTHWISE_NEON, *_ALL),
     *_each(_in_order(DENSE, conv.dense_work), *_ALL),
     *_each(_DENSE_VECTORS, *_ALL),
     *_each(replace(_DENSE_VECTORS, suffix="mve", isa=Isa.MVE, tiles=_DENSE_TILES), "fused", "half"),
     *_each(portable(ADD, binary_work, element_by_element), *_PLAIN),
+    *_each(_ADD_NEON, *_PLAIN),
     *_each(portable(AVERAGE_POOL, pool.average_pool2d_work), *_PLAIN),
     *_each(portable(MAX_POOL, pool.max_pool2d_work), *_PLAIN),
+    *_each(_MAX_POOL_NEON, *_PLAIN),
     *_each(portable(MEAN, pool.mean_work), *_PLAIN),
     *_each(portable(SUM_POOL, columns_work, row_before), *_PLAIN),
     *_each(_SUM_DENSE, *_ALL),

@@ -38,6 +38,12 @@ class UnknownCpu(ShoehornError):
     kind = "unknown-cpu"
 
 
+class WrongCpu(ShoehornError):
+    """A core was named beside a board that has another one."""
+
+    kind = "wrong-cpu"
+
+
 ENVIRONMENT = "SHOEHORN_BOARDS"
 """Names the environment variable with the user's folders of board manifests, separated as in PATH."""
 
@@ -52,15 +58,28 @@ class Isa(Enum):
     SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
     MVE = "mve"  # Helium
     NEON = "neon"
+    DOT = "dot"  # the dot product of Armv8.2-A, beside NEON
     RISCV = "riscv"  # RV32IM: 31 registers, and products of 64 bits
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
 
 
+class Fusing(Enum):
+    """Where a product and its addition are rounded once in sums of float32, because a core is faster so."""
+
+    NEVER = "never"  # it has no fused multiply-add, or one that takes longer than a product and a sum (Cortex-M4, M33)
+    FLUSHED = "flushed"  # where numbers below 2^-126 may be 0: Helium has no other vectors of float32
+    ALWAYS = "always"
+
+
 @dataclass(frozen=True)
 class Cpu:
-    """A core by the instruction sets that it runs, best first. The platform's toolchain.py has its compiler flags."""
+    """A core by the instruction sets that it runs, best first, and its arithmetic.
+
+    The platform's toolchain.py has its compiler flags.
+    """
 
     isas: tuple[Isa, ...]
+    fusing: Fusing = Fusing.NEVER
 
 
 CPUS: dict[str, Cpu] = {
@@ -70,9 +89,10 @@ CPUS: dict[str, Cpu] = {
     "cortex-m4f": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
     "cortex-m7": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
     "cortex-m33": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
-    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C)),
+    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.FLUSHED),
     "arm1176": Cpu((Isa.SIMD32, Isa.C)),
-    "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C)),
+    "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C), Fusing.ALWAYS),
+    "cortex-a76": Cpu((Isa.DOT, Isa.NEON, Isa.FPU, Isa.C), Fusing.ALWAYS),
     "rv32imc": Cpu((Isa.RISCV, Isa.C)),
     "rv32imac": Cpu((Isa.RISCV, Isa.C)),
     "rv32imafc": Cpu((Isa.RISCV, Isa.C)),
@@ -92,7 +112,6 @@ _ALIASES = {
     "cortex-m85": "cortex-m55",
     "arm1176jzf-s": "arm1176",
     "cortex-a72": "cortex-a53",
-    "cortex-a76": "cortex-a53",
     "esp32-c3": "rv32imc",
     "esp32-c6": "rv32imac",
     "e31": "rv32imac",
@@ -114,8 +133,6 @@ def cpu(name: str) -> str:
 # Of cores that could do more than the kernels of another: what a plan says.
 _STAND_INS = {
     "cortex-a72": "cortex-a72 gets the kernels of cortex-a53, whose instructions are predicted",
-    "cortex-a76": "cortex-a76 gets the kernels of cortex-a53, whose instructions are predicted; no kernel uses its dot "
-    "product yet",
 }
 
 

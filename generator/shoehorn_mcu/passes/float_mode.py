@@ -11,6 +11,7 @@ import numpy as np
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import with_ops
+from shoehorn_mcu.machine.targets import Fusing
 from shoehorn_mcu.ops import (
     Average,
     Conv2d,
@@ -41,38 +42,57 @@ class NoFloatSums(FloatModeError):
 class FloatMode(Enum):
     """How float32 models are computed.
 
-    RELAXED: a product and its addition are rounded once, sums begin with the bias (those by rows end with it), numbers
-    below 2^-126 are 0.
-    HALF: as RELAXED, and weights and what ops write are rounded to float16 and stored so, but for softmax, sums by rows
-    and the model's inputs and outputs.
+    STRICT: the sums of TensorFlow Lite's reference kernels, in their order, each product and each sum rounded.
+    PRECISE: as STRICT, or fused where the core is faster so: a product and its addition are rounded once, and sums
+    begin with the bias (those by rows end with it).
+    RELAXED: as PRECISE, and numbers below 2^-126 are 0, so that more cores are faster fused.
+    HALF: fused, numbers below 2^-126 are 0, and weights and what ops write are rounded to float16 and stored so, but
+    for softmax, sums by rows and the model's inputs and outputs.
     """
 
-    PRECISE = "precise"  # the sums of TensorFlow Lite's reference kernels, in their order
+    STRICT = "strict"
+    PRECISE = "precise"
     RELAXED = "relaxed"
     HALF = "half"
 
+    @property
+    def flushes(self) -> bool:
+        """Whether numbers below 2^-126 are 0."""
+        return self in (FloatMode.RELAXED, FloatMode.HALF)
 
-def with_float_mode(graph: Graph, mode: FloatMode) -> Graph:
-    """The graph with its ops on float32 in this arithmetic.
+    def fuses(self, fusing: Fusing) -> bool:
+        """Whether a core of this kind rounds a product and its addition once."""
+        return self is FloatMode.HALF or fusing in _FUSED[self]
+
+
+_FUSED = {
+    FloatMode.STRICT: (),
+    FloatMode.PRECISE: (Fusing.ALWAYS,),
+    FloatMode.RELAXED: (Fusing.ALWAYS, Fusing.FLUSHED),
+}
+
+
+def with_float_mode(graph: Graph, mode: FloatMode, fusing: Fusing = Fusing.ALWAYS) -> Graph:
+    """The graph with its ops on float32 in this arithmetic, as a core of this kind computes it.
 
     >   y = Conv2d(x float32, w float32, b)
-    <   y = Conv2d(x float32, w float32, b) fused                                     (relaxed)
+    <   y = Conv2d(x float32, w float32, b) fused                                     (precise and relaxed)
     <   h = Quantize(x) float16; z = Conv2d(h, w float16, b) fused; y = Dequantize(z)   (half)
 
-    NoFloatSums: there are no convolutions and dense layers on float32. FloatModeError: a constant is beyond float16.
+    NoFloatSums: relaxed or half, and there are no convolutions and dense layers on float32. FloatModeError: a constant
+    is beyond float16.
     """
-    if mode is FloatMode.PRECISE:
-        return graph
-    copying = with_copies(graph)
-    if copying is not None:
-        return insert_slices(with_float_mode(copying, mode))
-    fused = _fused(graph)
-    if all(op is old for op, old in zip(fused.ops, graph.ops, strict=True)):
+    if mode.flushes and not any(map(_sums, graph.nodes())):
         raise NoFloatSums(
             f"{graph.name}: --float {mode.value} is for float32 models, and no sum here is of float32; "
             "leave --float out"
         )
-    return verify(fused) if mode is FloatMode.RELAXED else in_float16(graph)
+    if not mode.fuses(fusing):
+        return graph
+    if mode is not FloatMode.HALF:
+        return verify(_fused(graph)) if any(map(_sums, graph.nodes())) else graph
+    copying = with_copies(graph)
+    return in_float16(graph) if copying is None else insert_slices(in_float16(copying))
 
 
 def in_float16(graph: Graph) -> Graph:
@@ -83,11 +103,15 @@ def in_float16(graph: Graph) -> Graph:
     return verify(_Halves(_fused(graph)).graph())
 
 
+def _sums(node: Node) -> bool:
+    """Whether products of float32 are summed."""
+    linear = isinstance(node.op, Conv2d | DepthwiseConv2d | Dense | SumDense)
+    return linear and node.output.type.dtype is DType.FLOAT32
+
+
 def _fused(graph: Graph) -> Graph:
     def changed(node: Node) -> Op:
-        if isinstance(node.op, Conv2d | DepthwiseConv2d | Dense | SumDense) and node.output.type.dtype is DType.FLOAT32:
-            return replace(node.op, fused=True)
-        return node.op
+        return replace(node.op, fused=True) if _sums(node) else node.op  # type: ignore[call-arg]
 
     return replace(graph, ops=tuple(map(changed, graph.nodes())))
 

@@ -361,7 +361,8 @@ class _WeightsInRam(_Document):
 
 
 class _Float(_Document):
-    mode: Name = "precise"
+    mode: Name = "precise"  # a value of the generator's FloatMode
+    fused: bool = False
 
 
 _FolderName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=200)]
@@ -384,11 +385,6 @@ class ReportDocument(_Document):
     weights_in_ram: _WeightsInRam = _WeightsInRam()
     float: _Float = _Float()
     energy_mode: Literal["none", "marks", "mlperf"] = "none"
-
-    @property
-    def float_mode(self) -> str:
-        """A value of the generator's FloatMode."""
-        return self.float.mode
 
 
 class ManifestDocument(_Document):

@@ -43,8 +43,8 @@ TARGETS: Mapping[str, Target] = {
     "arm1176": _ARMV6,
     "cortex-a53": _arm64("cortex_a53-aes-sha2"),
     "cortex-a72": _arm64("cortex_a72-aes-sha2"),
-    # As A72: a wheel's tag cannot ask for what A76 has beyond it, and its kernels use none of that.
-    "cortex-a76": _arm64("cortex_a72-aes-sha2"),
+    # Its kernels use the dot product, which no tag of a wheel can ask for: the module asks Linux when it is imported.
+    "cortex-a76": _arm64("cortex_a76-aes-sha2"),
 }
 _HOSTS: Mapping[str, Target] = {
     "x86_64": _X86_64,

@@ -123,7 +123,7 @@ def introduction(unit: Unit, writer: str = "Shoehorn") -> list[str]:
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
         f"// {arenas_text(unit)}. Written by {writer}.",
         f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
-        *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
+        *([f"// Float mode: {unit.float_mode}{', fused' * unit.fuses}."] if unit.precise or unit.fuses else []),
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
     ]
 

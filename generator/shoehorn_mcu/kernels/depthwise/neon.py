@@ -119,6 +119,41 @@ def _work_few(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     return made if taps == NINE else made + Work(any_taps=vectors * taps)
 
 
+def _accepts_dots(node: Node[DepthwiseConv2d]) -> bool:
+    """Windows of 3x3 at a stride of 1 or 2, of VECTOR channels or more, and exact."""
+    _, *window, outputs = node.weights.type.shape
+    of_window = window == [3, 3] and node.op.dilation[1] == 1 and node.op.stride[1] in (1, 2)
+    return of_window and node.x.type.nhwc[3] == outputs >= VECTOR and packable_by_pairs(layer_of(node))
+
+
+def pack_dots(of: Depthwise) -> Int32s:
+    """The words that the kernel for dot products reads: weights by columns, three and a 0 of each channel."""
+    at = blocks_of(of.weights.shape[1], VECTOR)
+    columns = np.pad(of.weights.astype(np.int8).reshape(3, 3, -1), ((0, 1), (0, 0), (0, 0)))  # [ky][kx][channel]
+    weights = columns[:, :, at].transpose(2, 1, 3, 0).reshape(len(at), -1).copy()  # [block][kx][channel][ky]
+    scales = (of.multipliers, -right_shifts(of.multipliers, of.shifts))
+    bias, *others = (each.astype(np.int32)[at] for each in (of.bias, *scales))
+    words = np.concatenate([bias, weights.view("<i4"), *others], axis=1)
+    return np.concatenate([words.ravel(), np.full(VECTOR, of.x_zero, np.int8).view("<i4")]).astype(np.int32)
+
+
+def _pack_dots(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
+    return all_in_weights(Packed(pack_dots(layer_of(node)), VECTOR))
+
+
+def _dots_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
+    """Counts of blocks of channels, of columns that are read for them, and of their outputs by the stride."""
+    blocks, pixels = -(-node.x.type.nhwc[3] // VECTOR), node.output.type.nhwc[2]
+    ones = node.op.stride[1] == 1
+    return Work(
+        pixels=1,
+        blocks=blocks,
+        ones_set=blocks * ones,
+        ones=blocks * pixels * ones,
+        twos=blocks * pixels * (not ones),
+    )
+
+
 _NEON = Variant(DEPTHWISE, _work, suffix="neon", shared="taps", isa=Isa.NEON, accepts=_accepts, pack=_pack)
 
 _FEW = Variant(
@@ -133,4 +168,6 @@ _FEW = Variant(
     pack=_pack_few,
 )
 
-VARIANTS = (_NEON, _FEW, *(with_offsets(variant, sums=False) for variant in (_NEON, _FEW)))
+_DOT = Variant(DEPTHWISE, _dots_work, suffix="neon_dot", isa=Isa.DOT, accepts=_accepts_dots, pack=_pack_dots)
+
+VARIANTS = (_NEON, _FEW, _DOT, *(with_offsets(variant, sums=False) for variant in (_NEON, _FEW)))

@@ -73,13 +73,13 @@ def _tables(node: Node[Addition], tile: Tile) -> dict[str, Value]:
     return {"tables": _terms(node).astype(np.int32).ravel()}
 
 
-def _side_by_side(node: Node) -> bool:
+def side_by_side(node: Node) -> bool:
     """Whether neither operand repeats within a run."""
     return all(per_channel == 1 for _, per_channel in runs(node).steps)
 
 
 def _summed_by_vectors(node: Node[Addition]) -> bool:
-    return _side_by_side(node) and _summed_exactly(node)
+    return side_by_side(node) and _summed_exactly(node)
 
 
 def _scaled_by_vectors(node: Node[Addition]) -> bool:
@@ -88,7 +88,7 @@ def _scaled_by_vectors(node: Node[Addition]) -> bool:
     A term has at most 29 bits then: 9 of the byte, and left_shift.
     """
     left_shift, *scales = add_params(node.sig)
-    return left_shift <= 20 and all(scale.shift <= 0 for scale in scales) and _side_by_side(node)
+    return left_shift <= 20 and all(scale.shift <= 0 for scale in scales) and side_by_side(node)
 
 
 def _unsigned_tables(node: Node[Addition], tile: Tile) -> dict[str, Value]:
@@ -127,6 +127,13 @@ def _sixteens(node: Node, tile: Tile) -> Work:
     return Work(pixels=of.width, vectors=of.width * vectors, rests=of.width * (left > 0), outputs=of.width * left)
 
 
+def eights(node: Node, tile: Tile) -> Work:
+    """Runs, two vectors of four elements in them, and elements that are left."""
+    of = runs(node)
+    pairs, left = divmod(of.channels, 8)
+    return Work(pixels=of.width, vectors=of.width * pairs, outputs=of.width * left)
+
+
 def _no_tables(node: Node) -> dict[str, Value]:
     return {"tables": None}
 
@@ -141,7 +148,7 @@ def _multiplied_by_vectors(node: Node[Mul]) -> bool:
     products = np.multiply.outer(*factors)
     multiplier, shift = mul_scale(node.sig)
     least, most = (np.array([each]) for each in (products.min(), products.max()))
-    return _side_by_side(node) and rounds_exactly(least, most, np.array([multiplier]), np.array([shift]))
+    return side_by_side(node) and rounds_exactly(least, most, np.array([multiplier]), np.array([shift]))
 
 
 def _prelu_runs(node: Node[Prelu], step: int | None = None) -> dict[str, Value]:
@@ -203,8 +210,8 @@ VARIANTS = tuple(
         Variant(MUL, _vectors, suffix="mve", isa=Isa.MVE, accepts=_multiplied_by_vectors),
         portable(MAXIMUM, binary_work),
         portable(MINIMUM, binary_work),
-        Variant(MAXIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_side_by_side),
-        Variant(MINIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_side_by_side),
+        Variant(MAXIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=side_by_side),
+        Variant(MINIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=side_by_side),
         portable(PRELU, _prelu_work),
     )
 )

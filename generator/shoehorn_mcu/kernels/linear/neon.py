@@ -1,17 +1,21 @@
 """Convolutions of one group and dense layers for NEON (`sh_neon_sums.h`): packed weights, and what they compute.
 
 Two products of bytes fit 16 bits, as no two weights are -128, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
+Cores with the dot product have kernels of the same bodies (`neon_dot`, `sh_neon_dots.h`): SDOT adds four products in 32
+bits, whatever the weights.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Node
+from shoehorn_mcu.ir import Node, OpT
 from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.packed import Linear, filled, linear, scaled_exactly
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
@@ -23,6 +27,7 @@ from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d, Dense
 
 OUTPUTS = 4  # output channels that are computed at once
+DOT_OUTPUTS, DOT_INPUTS = (8, 16), 4  # by dot products, each of so many inputs
 PIXELS = 4  # and most pixels
 VECTOR, HALF = 16, 8  # inputs that are loaded at once; HALF is the shortest run
 TAPS = 50  # most taps of a window that is not copied; 4 * TAPS elements of one that is, a multiple of HALF
@@ -51,24 +56,27 @@ def steps_of(run: int) -> list[tuple[int, int, int]]:
     return steps
 
 
-def pack(of: Linear, run: int) -> Int32s:
-    """The words that the kernel reads, for every four outputs: biases, weights by steps, multipliers and shifts.
+def pack(of: Linear, run: int, at_once: int = OUTPUTS) -> Int32s:
+    """The words that the kernel reads, for each `at_once` outputs: biases, weights by steps, multipliers and shifts.
 
-    Behind the biases are the offsets of the weights, if there are any. The inputs are read in runs of this length.
+    Behind the biases are the offsets of the weights, if there are any. The inputs are read in runs of this length. For
+    DOT_OUTPUTS the weights of a step are by DOT_INPUTS inputs.
     """
-    blocks = -(-len(of.weights) // OUTPUTS)
-    offsets = of.offset(blocks * OUTPUTS)
-    runs = filled(of.weights, blocks * OUTPUTS).astype(np.int8).reshape(blocks, OUTPUTS, -1, run)
+    blocks = -(-len(of.weights) // at_once)
+    offsets = of.offset(blocks * at_once)
+    runs = filled(of.weights, blocks * at_once).astype(np.int8).reshape(blocks, at_once, -1, run)
     made = []
     for first, size, fresh in steps_of(run):
         step = runs[..., first : first + size].copy()
-        step[..., : size - fresh] = -offsets.reshape(blocks, OUTPUTS, 1, 1)  # as the sum of the inputs counts them
-        made.append(step.transpose(0, 2, 1, 3).reshape(blocks, -1, OUTPUTS * size))
+        step[..., : size - fresh] = -offsets.reshape(blocks, at_once, 1, 1)  # as the sum of the inputs counts them
+        inner = DOT_INPUTS if at_once in DOT_OUTPUTS else size
+        parts = step.reshape(blocks, at_once, -1, size // inner, inner).transpose(0, 2, 3, 1, 4)
+        made.append(parts.reshape(blocks, -1, at_once * size))
     weights = np.concatenate(made, axis=2).reshape(blocks, -1)
     scales = (of.bias, of.multipliers, -right_shifts(of.multipliers, of.shifts))
-    bias, *others = (filled(each, blocks * OUTPUTS).reshape(blocks, OUTPUTS) for each in scales)
+    bias, *others = (filled(each, blocks * at_once).reshape(blocks, at_once) for each in scales)
     if of.offsets.any():
-        bias = np.concatenate([bias, offsets.reshape(blocks, OUTPUTS)], axis=1)
+        bias = np.concatenate([bias, offsets.reshape(blocks, at_once)], axis=1)
     return np.concatenate([bias, weights.view("<i4"), *others], axis=1).astype(np.int32).ravel()
 
 
@@ -80,15 +88,23 @@ def _is_in_place(node: Node[Conv2d]) -> bool:
     return packed_conv.is_pointwise(node) and node.weights.type.shape[3] >= HALF
 
 
+def _is_pointwise(node: Node[Conv2d]) -> bool:
+    return _is_in_place(node) and packed_conv.has_one_group(node)
+
+
+def _has_windows(node: Node[Conv2d]) -> bool:
+    """One group, and a window that is small or has no more than TAPS taps, each a run."""
+    _, height, width, inputs = node.weights.type.shape
+    fits = _is_copied(node) or (height * width <= TAPS and inputs >= HALF)
+    return fits and not _is_in_place(node) and packed_conv.has_one_group(node)
+
+
 def _accepts_pointwise(node: Node[Conv2d]) -> bool:
-    return _is_in_place(node) and packed_conv.has_one_group(node) and packable(linear(node, CONV2D))
+    return _is_pointwise(node) and packable(linear(node, CONV2D))
 
 
 def _accepts_windows(node: Node[Conv2d]) -> bool:
-    """One group, a window that is small or has no more than TAPS taps, each a run, and exact."""
-    _, height, width, inputs = node.weights.type.shape
-    fits = _is_copied(node) or (height * width <= TAPS and inputs >= HALF)
-    return fits and not _is_in_place(node) and packed_conv.has_one_group(node) and packable(linear(node, CONV2D))
+    return _has_windows(node) and packable(linear(node, CONV2D))
 
 
 def _rounded(inputs: int) -> int:
@@ -97,14 +113,19 @@ def _rounded(inputs: int) -> int:
 
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
-    layer, inputs = linear(node, CONV2D), node.weights.type.shape[3]
+    layer, inputs, at_once = linear(node, CONV2D), node.weights.type.shape[3], _at_once(tile)
     if "taps" not in tile.sizes:
-        return _aligned(pack(layer, inputs))
+        return _aligned(pack(layer, inputs, at_once))
     if not _is_copied(node):
-        return _aligned(np.concatenate([packed_conv.padding_tap(node, VECTOR), pack(layer, inputs)]))
+        return _aligned(np.concatenate([packed_conv.padding_tap(node, VECTOR), pack(layer, inputs, at_once)]))
     count = layer.weights.shape[1]
     weights: NDArray[np.int8] = np.pad(layer.weights, ((0, 0), (0, _rounded(count) - count)))
-    return _aligned(pack(layer._replace(weights=weights), weights.shape[1]))
+    return _aligned(pack(layer._replace(weights=weights), weights.shape[1], at_once))
+
+
+def _at_once(tile: Tile) -> int:
+    """The outputs that a kernel computes at once; dense layers by sums of 16 bits have one tile without sizes."""
+    return tile.sizes.get("outputs", OUTPUTS)
 
 
 def _aligned(words: Int32s) -> dict[str, Value]:
@@ -144,13 +165,13 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     op = node.op
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, inputs = node.weights.type.shape
-    blocks, windows = -(-outputs // OUTPUTS), "taps" in tile.sizes
+    blocks, windows = -(-outputs // _at_once(tile)), "taps" in tile.sizes
     if not windows or _is_copied(node):
         run = _rounded(height * width * inputs) if windows else inputs
-        made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run))
+        made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run)) + _few(pixels, outputs, tile)
         return made + packed_conv.copies(node, (VECTOR, HALF)) if windows else made
     joined = packed_conv.unpadded_rows(node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
-    total = Work()
+    total = _few(pixels, outputs, tile)
     for (size, inside), times in packed_conv.groups(node, PIXELS):
         by_line = joined * inside * (size == PIXELS)
         runs = by_line * height + (1 - by_line) * height * width
@@ -165,17 +186,34 @@ def _accepts_dense(node: Node[Dense]) -> bool:
 
 
 def _pack_dense(node: Node[Dense], tile: Tile) -> dict[str, Value]:
-    return _aligned(pack(linear(node, DENSE), node.weights.type.shape[1]))
+    return _aligned(pack(linear(node, DENSE), node.weights.type.shape[1], _at_once(tile)))
 
 
 def _dense_work(node: Node[Dense], tile: Tile) -> Work:
     """Counts of passes, and of what they loop over."""
     outputs, inputs = node.weights.type.shape
-    return _passes(Counter(_sizes(node.output.type.nhwc[2])), -(-outputs // OUTPUTS), 1, *_counted(inputs))
+    blocks = -(-outputs // _at_once(tile))
+    pixels = node.output.type.nhwc[2]
+    return _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(inputs)) + _few(pixels, outputs, tile)
+
+
+def _few(pixels: int, outputs: int, tile: Tile) -> Work:
+    """Of dot products: pixels whose last outputs are fewer than are computed at once, and these outputs."""
+    left = outputs % _at_once(tile) if _at_once(tile) in DOT_OUTPUTS else 0
+    return Work(rests=pixels * (left > 0), outputs=pixels * left)
 
 
 def _tile(**sizes: int) -> tuple[Tile, ...]:
     return (Tile(outputs=OUTPUTS, pixels=PIXELS, **sizes),)
+
+
+def _dotted(of: Variant[OpT], accepts: Callable[[Node[OpT]], bool]) -> Variant[OpT]:
+    """The kernel of the same body by dot products, for nodes that its sums of 16 bits would leave out, too."""
+    (tile,) = of.tiles
+    suffix, body = of.suffix.replace("neon", "neon_dot"), of.body or of.suffix
+    tiles = tuple(Tile(**{**tile.sizes, "outputs": outputs}) for outputs in DOT_OUTPUTS)
+    made = replace(of, suffix=suffix, body=body, isa=Isa.DOT, tiles=tiles, accepts=accepts)
+    return replace(made, defines=(*of.defines, "SH_DOTS"))
 
 
 _VARIANTS = (
@@ -202,4 +240,11 @@ _VARIANTS = (
     Variant(DENSE, _dense_work, suffix="neon", isa=Isa.NEON, accepts=_accepts_dense, pack=_pack_dense),
 )
 
-VARIANTS = (*_VARIANTS, *(with_offsets(variant) for variant in _VARIANTS))
+_POINTWISE, _WINDOWS, _DENSE = _VARIANTS
+_DOTS = (
+    _dotted(_POINTWISE, lambda node: _is_pointwise(node) and scaled_exactly(linear(node, CONV2D))),
+    _dotted(_WINDOWS, lambda node: _has_windows(node) and scaled_exactly(linear(node, CONV2D))),
+    _dotted(_DENSE, lambda node: node.weights.type.shape[1] >= HALF and scaled_exactly(linear(node, DENSE))),
+)
+
+VARIANTS = (*_VARIANTS, *_DOTS, *(with_offsets(variant) for variant in (*_VARIANTS, *_DOTS)))

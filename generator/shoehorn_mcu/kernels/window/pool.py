@@ -143,15 +143,15 @@ MOST_TAPS = 256
 """Taps of a window whose int8 sum fits 16 bits."""
 
 
-def _pooled_by_words(node: Node[Pool2d]) -> bool:
+def pooled_by_words(node: Node[Pool2d]) -> bool:
     """Whether a pixel has CHANNELS or more, and every window has a column inside the input."""
     op, channels = node.op, node.output.type.nhwc[3]
     return channels >= CHANNELS and max(op.padding.left, op.padding.right) < op.kernel[1]
 
 
 def _averaged_by_words(node: Node[Pool2d]) -> bool:
-    """As `_pooled_by_words`, with sums that fit 16 bits."""
-    return _pooled_by_words(node) and math.prod(node.op.kernel) <= MOST_TAPS
+    """As `pooled_by_words`, with sums that fit 16 bits."""
+    return pooled_by_words(node) and math.prod(node.op.kernel) <= MOST_TAPS
 
 
 def _words_work(node: Node[Pool2d], most: int) -> Work:
@@ -195,6 +195,25 @@ def _vectors_of_taps(node: Node[Pool2d], size: int) -> Work:
         taps=_taps(node)[0] * vectors,
         kernel_rows=pixels * vectors * lines / node.output.type.nhwc[1],
         blocks=pixels * vectors,
+    )
+
+
+def fours_work(node: Node[Pool2d]) -> Work:
+    """Pixels, taps inside, and the lines and the windows that they are in, per block of 16 or 4 channels."""
+    op = node.op
+    pixels, channels = node.output.type.nhwc[2:]
+    within, _ = _taps(node)
+    out_height, height = node.output.type.nhwc[1], node.x.type.nhwc[1]
+    lines = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top) / out_height
+    sixteens, rest = divmod(channels, 16)
+    fours = -(-rest // CHANNELS)
+    return Work(
+        pixels=pixels,
+        by16=within * sixteens,
+        by4=within * fours,
+        kernel_rows=pixels * lines * (sixteens + fours),
+        blocks16=pixels * sixteens,
+        blocks=pixels * fours,
     )
 
 
@@ -327,7 +346,7 @@ VARIANTS = (
         accepts=_pooled_by_vectors,
     ),
     portable(POOL_16, average_pool2d_work),
-    Variant(MAX_POOL, lambda node, _: _words_work(node, 16), suffix="simd32", isa=Isa.SIMD32, accepts=_pooled_by_words),
+    Variant(MAX_POOL, lambda node, _: _words_work(node, 16), suffix="simd32", isa=Isa.SIMD32, accepts=pooled_by_words),
     portable(MEAN, _mean_work),
     Variant(MEAN, _mean_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_means_by_words),
     Variant(MEAN, lambda node, _: _mean_blocks(node, VECTOR), suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),

@@ -1,0 +1,61 @@
+"""Instructions of an inference on a core with the dot product, in QEMU's user mode; writes the table of docs/linux.md.
+
+    python -m bench.dots [--ops] [--write]
+
+Each op is counted alone, from the call before its step to that behind it (bench/user_mode.py), so what a program has
+around an inference is left out. --ops lists them. XNNPACK's figures are LiteRT's 2.1.6 on the same emulated core,
+measured once (one thread, whole inferences).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import user_mode
+from bench.figures import with_table
+from bench.linux import NAMES, PAGE
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.kernels import choose
+from shoehorn_mcu.machine.targets import CPUS
+from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
+from tests.shared import MODELS
+
+XNNPACK = {"mlperf-kws-dscnn-int8": 716_447, "mlperf-vww96-int8": 1_934_429, "coral-mnv2-tf2-ptq": 49_647_600}
+
+
+def counted(graph: Graph) -> dict[str, tuple[str, int]]:
+    """By op: its kernel, and its instructions."""
+    graph = with_float_mode(graph, FloatMode.PRECISE, CPUS[user_mode.CORE].fusing)
+    unit = user_mode.unit_of(graph, choose)
+    with tempfile.TemporaryDirectory() as folder:
+        found = user_mode.run(unit, Path(folder), count=True).instructions
+    return {stage.name: (stage.kernel.name, found[stage.index]) for stage in unit.stages}
+
+
+def table() -> Iterator[str]:
+    """Each model beside XNNPACK."""
+    yield "| aarch64 (Cortex-A76) | instructions | XNNPACK | times less |"
+    yield "|---|---:|---:|---:|"
+    for name, other in XNNPACK.items():
+        graph = passes.run(importers.load(MODELS / f"{name}.tflite"), frozenset(), ())[0]
+        ops = counted(graph)
+        if "--ops" in sys.argv[1:]:
+            for op, (kernel, instructions) in ops.items():
+                print(f"{name} {op} {kernel} {instructions:,}", file=sys.stderr)
+        total = sum(instructions for _, instructions in ops.values())
+        yield f"| {NAMES[name]} | {total:,} | {other:,} | {other / total:.2f} |"
+
+
+def main() -> None:
+    lines = [*table()]
+    print("\n".join(lines))
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(with_table(PAGE.read_text(), iter(lines)))
+
+
+if __name__ == "__main__":
+    main()
