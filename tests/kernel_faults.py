@@ -280,7 +280,7 @@ _LINES = (
 _FRAMED = (  # of conv2d_s8_framed.inc
     ("padding", "const int8_t zero = (int8_t)op->x_zero;", "const int8_t zero = 0;"),
     ("padding", "column > 0 ? column : 0", "column > 1 ? column : 1"),
-    ("padding", "column + COLUMNS < op->in_width ?", "column + COLUMNS <= op->in_width + 1 ?"),
+    ("padding", "column + columns < op->in_width ?", "column + columns <= op->in_width + 1 ?"),
 )
 
 _ROW = (
@@ -290,7 +290,7 @@ _ROW = (
     ("tail", '"bls .Llast_word%=\\n"', '"b .Llast_word%=\\n"'),  # of a rest of three elements
     ("tail", '"bne .Lodd%=\\n"', '"b .Lodd%=\\n"'),  # of two
     ("tail", "next.skipped = 8 * skipped;", "next.skipped = 0;"),
-    ("stride", "const int32_t ahead = op->stride * op->in_channels;", "const int32_t ahead = op->in_channels;"),
+    ("stride", "const int32_t ahead = stride * op->in_channels;", "const int32_t ahead = op->in_channels;"),
 )
 _ROW_WINDOWS = (
     *_FRAMED,

@@ -26,7 +26,7 @@ _RESTS: tuple[tuple[tuple[int, int], ...], ...] = ((), ((-1, 0),), ((0, 1),), ((
 """And those of the elements after the last four, by their number; -1: an element whose weight is 0."""
 
 
-def _words_of(run: int) -> list[tuple[int, int]]:
+def words_of(run: int) -> list[tuple[int, int]]:
     """The elements of each extended word of a line of so many."""
     whole = run - run % INPUTS
     fours = [(four + low, four + high) for four in range(0, whole, INPUTS) for low, high in _FOUR]
@@ -72,7 +72,7 @@ def _up(node: Node[Conv2d]) -> Up | None:
 
 def _order(node: Node[Conv2d]) -> Int64s:
     """The elements of a window in each of its words, [word][2]; -1: none."""
-    line = np.array(_words_of(_run(node)))
+    line = np.array(words_of(_run(node)))
     starts = np.arange(node.weights.type.shape[1])[:, None, None] * _run(node)
     return np.where(line < 0, -1, line + starts).reshape(-1, 2)
 
