@@ -104,7 +104,9 @@ def test_the_fastest_plan_grows_for_scratch_as_far_as_its_capacity_allows() -> N
     assert kernel(made(PlanRequest(Goal.TIME, arena))) == FASTER
     limited = made(PlanRequest(Goal.TIME, arena - 1))
     assert (kernel(limited), limited.plan.arena_bytes) == (LESS, bare + LESS_SCRATCH)
-    more_limited = made(PlanRequest(Goal.TIME, bare + LESS_SCRATCH - 97))  # a byte less than a row over its inputs needs
+    more_limited = made(
+        PlanRequest(Goal.TIME, bare + LESS_SCRATCH - 97)
+    )  # a byte less than a row over its inputs needs
     assert (kernel(more_limited), more_limited.plan.arena_bytes) == (SLOWER, bare)
 
 
