@@ -312,6 +312,34 @@ _LINES = (
     ("dilation", "ix += dilation, to +=", "ix++, to +="),
 )
 
+_FRAMED = (  # of conv2d_s8_framed.inc
+    ("padding", "const int8_t zero = (int8_t)op->x_zero;", "const int8_t zero = 0;"),
+    ("padding", "column > 0 ? column : 0", "column > 1 ? column : 1"),
+    ("padding", "column + columns < op->in_width ?", "column + columns <= op->in_width + 1 ?"),
+)
+
+_ROW = (
+    ("tail", "+ ((outputs & 3) > 0)", ""),  # the last one to three outputs
+    ("tail", ".some = (outputs & 3) - 4", ".some = 3 - 4"),
+    ("tail", '"bcc .Leven%=\\n" EXTENDED(SECOND, "0")', '"b .Leven%=\\n" EXTENDED(SECOND, "0")'),  # a single four
+    ("tail", '"bls .Llast_word%=\\n"', '"b .Llast_word%=\\n"'),  # of a rest of three elements
+    ("tail", '"bne .Lodd%=\\n"', '"b .Lodd%=\\n"'),  # of two
+    ("tail", "next.skipped = 8 * skipped;", "next.skipped = 0;"),
+    ("stride", "const int32_t ahead = stride * op->in_channels;", "const int32_t ahead = op->in_channels;"),
+)
+_ROW_WINDOWS = (
+    *_FRAMED,
+    ("padding", "if (column < 0) {", "if (column < -1) {"),
+    ("padding", "- (left > 1 ? stride : 0)", ""),
+    ("padding", "room -= 2 * stride", "room -= stride"),
+    ("padding", "if (pairs == 0 || x[ky] == NULL) {", "if (pairs == 0) {"),
+    ("padding", "            lines[ky].step = 0;", "            lines[ky].step = 1;"),
+)
+_ROW_UP = (
+    ("scale", '"lsl " a ", " a ", #8\\n"', '"lsl " a ", " a ", #7\\n"'),
+    ("saturation", '"ssat " value ", #8, "', '"ssat " value ", #9, "'),
+)
+
 _TOOM = (
     ("tail", "to + o, step, left)", "to + o, step, left - 1)"),  # the last pixel
     ("tail", "SH_REACH && first + i < pixels;", "SH_REACH && first + i + 1 < pixels;"),
@@ -321,7 +349,7 @@ _TOOM = (
     ("tail", ".skipped = skipped * 16", ".skipped = (skipped > 0) * 16"),
     ("padding", "column >= 0 && column + COLUMNS <= op->in_width", "column + COLUMNS <= op->in_width"),
     ("padding", "column + COLUMNS <= op->in_width", "column + COLUMNS <= op->in_width + 1"),
-    ("padding", "memset(to, (uint8_t)op->x_zero", "memset(to, 0"),
+    *_FRAMED,
     ("padding", "inside && line != NULL ?", "inside ?"),
     ("packing", "transform(d, to + PAIR);", "transform(d, to);"),
     ("packing", "channels, at + 1);", "channels, at);"),
@@ -352,7 +380,7 @@ _THUMB_TOOM = (
     ("tail", "i < channels; i++, x++", "i + 1 < channels; i++, x++"),
     ("padding", "column >= 0 && column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width"),
     ("padding", "column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width + 1"),
-    ("padding", "memset(to, (uint8_t)op->x_zero", "memset(to, 0"),
+    *_FRAMED,
     ("packing", "excess[i] <<= ABOVE_LOG2;", "excess[i] <<= ABOVE_LOG2 - 1;"),
     ("packing", "totals[k] += d[k];", "totals[k] += d[0];"),
     ("transform", "d[4] - 4 * d[2]", "d[4] - 2 * d[2]"),
@@ -727,6 +755,10 @@ OWN = {
         ("tail", "left > SH_TAPS || !SCALES_ITSELF", "left > SH_TAPS"),
         ("packing", "sum += SH_PIXELS) {\n            SH_ROLLED", "sum += 3) {\n            SH_ROLLED"),
     ),
+    "conv2d_s8_simd32_row_1x1": (*_ROW, *_SCALED, *_CLAMPED),
+    "conv2d_s8_simd32_row_up_1x1": (*_ROW, *_ROW_UP, *_CLAMPED),
+    "conv2d_s8_simd32_row": (*_ROW, *_ROW_WINDOWS, *_SCALED, *_CLAMPED),
+    "conv2d_s8_simd32_row_up": (*_ROW, *_ROW_WINDOWS, *_ROW_UP, *_CLAMPED),
     "conv2d_s8_simd32_toom": (*_TOOM, *_TOOM_SCALES, *_CLAMPED),
     "conv2d_s8_simd32_toom_up": (*_TOOM, *_TOOM_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),

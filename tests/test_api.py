@@ -145,7 +145,7 @@ def test_a_tuning_file_fixes_the_kernel_of_an_op(tmp_path: Path):
     tuned = replace(options, tuning=tmp_path / "tuning.json")
     free, fixed = (shoehorn_mcu.plan(DIGITS, each).report["ops"][1]["kernel"] for each in (options, tuned))
 
-    assert (free, fixed) == ("conv2d_s8_simd32_wide_up_1x1_o4_p2_e144_u10", "conv2d_s8_c")
+    assert (free, fixed) == ("conv2d_s8_simd32_row_up_1x1_o4_p2_e144_u10", "conv2d_s8_c")
 
 
 def test_a_project_validates_and_is_timed(project: Path, tmp_path: Path):

@@ -13,6 +13,7 @@ from shoehorn_mcu.kernels.base.packed import Linear, pack, packable, rounded_up
 from shoehorn_mcu.kernels.base.rounding import Clamp, Up
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.linear.conv import constants
+from shoehorn_mcu.kernels.linear.row_conv import words_of
 from shoehorn_mcu.machine.targets import Isa
 
 
@@ -102,10 +103,15 @@ def test_words_take_a_byte_per_weight_and_sixteen_per_output() -> None:
 
 
 def packed_kernels(node: Node) -> list[Instance]:
-    """Those that read packed words."""
+    """Those that read packed words of whole windows or taps."""
     found = candidates(node, (Isa.SIMD32,))
     packed = [kernel for kernel in found if kernel.variant.isa is Isa.SIMD32 and kernel.variant.pack is not None]
-    return [kernel for kernel in packed if not kernel.variant.choice]
+    return [kernel for kernel in packed if not kernel.variant.choice and not is_of_rows(kernel)]
+
+
+def is_of_rows(kernel: Instance) -> bool:
+    """Whether it reads the lines of windows."""
+    return kernel.variant.suffix.startswith("simd32_row")
 
 
 def kernels(node: Node) -> set[str]:
@@ -123,6 +129,39 @@ def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
     assert kernels(conv(1, 9, 9)) == kernels(conv(2, 7, 7)) == both  # 98 elements
     assert kernels(conv(3, 6, 6)) == kernels(conv(4, 6, 5)) == set()
     assert kernels(conv(8, 3, 3, groups=2)) == set()
+
+
+def rows(node: Node) -> dict[str, int]:
+    """The kernels that read lines and round twice, each with its scratch."""
+    found = [kernel for kernel in candidates(node, (Isa.SIMD32,)) if is_of_rows(kernel)]
+    return {k.key.removeprefix("conv2d_s8_"): k.scratch_bytes(node) for k in found if "up" not in k.tile.sizes}
+
+
+def test_windows_of_lines_of_four_elements_are_read_by_lines() -> None:
+    assert rows(conv(4, 1, 1)) == {"simd32_row_1x1_o4_p2_e144": 0}
+    assert rows(conv(4, 1, 1, ONE)) == rows(conv(3, 3, 3)) == rows(conv(1, 9, 9)) == {"simd32_row_o4_p2_t16_e144": 0}
+    assert rows(conv(3, 1, 1)) == rows(conv(3, 9, 1)) == rows(conv(8, 3, 3, groups=2)) == {}
+
+
+def test_what_lines_are_extended_to_is_on_the_stack_or_in_scratch() -> None:
+    assert rows(conv(144, 1, 1)) == {"simd32_row_1x1_o4_p2_e144": 0}
+    assert rows(conv(145, 1, 1)) == {"simd32_row_1x1_o4_p2_e288": 0}
+    assert rows(conv(289, 1, 1)) == {"simd32_row_1x1_o4_p2": 8 * 145}  # 144 words of fours, and one of the last
+    assert rows(conv(65, 3, 3)) == {"simd32_row_o4_p2_t16": 8 * 3 * 98 + 3 * 4 * 65}  # and the frame of a pair
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (4, [(0, 2), (1, 3)]),
+        (5, [(0, 2), (1, 3), (-1, 4)]),
+        (6, [(0, 2), (1, 3), (4, 5)]),
+        (7, [(0, 2), (1, 3), (-1, 5), (4, 6)]),
+        (8, [(0, 2), (1, 3), (4, 6), (5, 7)]),
+    ],
+)
+def test_every_element_of_a_line_is_in_one_word(run: int, words: list[tuple[int, int]]) -> None:
+    assert words_of(run) == words
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from shoehorn_mcu.kernels.linear import (
     packed_conv,
     packed_dense,
     partial,
+    row_conv,
     thumb_conv,
     thumb_dense,
     toom_cook,
@@ -31,6 +32,7 @@ from shoehorn_mcu.machine.targets import Isa
 CATALOGUE: tuple[Variant, ...] = (
     *conv.VARIANTS,
     *packed_conv.VARIANTS,
+    *row_conv.VARIANTS,
     *toom_cook.VARIANTS,
     *mve_linear.VARIANTS,
     *neon_linear.VARIANTS,

@@ -14,7 +14,17 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Contract, array_of
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import offsets_of
-from shoehorn_mcu.kernels.base.rounding import Clamp, Int32s, Int64s, Up, addends, right_shifts, rounds_exactly, up
+from shoehorn_mcu.kernels.base.rounding import (
+    Clamp,
+    Find,
+    Int32s,
+    Int64s,
+    Up,
+    addends,
+    right_shifts,
+    rounds_exactly,
+    up,
+)
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.fixed_point import rescale
 
@@ -83,9 +93,9 @@ def scaled_exactly(of: Linear) -> bool:
     return rounds_exactly(*of.totals, of.multipliers, of.shifts)
 
 
-def rounded_up(of: Linear, clamp: Clamp) -> Up | None:
-    """The constants that round the outputs in one step; None where they would not be exact."""
-    found = up(*of.totals, of.bias, of.multipliers, of.shifts, clamp)
+def rounded_up(of: Linear, clamp: Clamp, find: Find | None = None) -> Up | None:
+    """The constants that round the outputs in one step, as `up` finds them; None where they would not be exact."""
+    found = up(*of.totals, of.bias, of.multipliers, of.shifts, clamp, find)
     return found if found is not None and packable(of._replace(bias=found.bias)) else None
 
 
@@ -141,6 +151,19 @@ def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None) -
         return _by_blocks(blocks, sums, words, scales)
     *before, last = np.split(words, lines, axis=1)
     return np.concatenate([_by_blocks(blocks, *part) for part in ((sums,), *zip(before), (last, scales))])
+
+
+def pack_words(of: Linear, order: Int64s, up: Up | None = None) -> Int32s:
+    """The same where each word has the inputs `order`, [word][2], or -1 for none, in lower and upper half.
+
+    With `up`, one of UP_BYTE, two words scale an output: multiplier and addend.
+    """
+    first, second = _halves(of.weights)
+    halves = np.pad(first + 256 * second, ((0, 0), (0, 1)))[:, order]  # -1: the zero at the end
+    words = np.ascontiguousarray(halves.reshape(-1, 2, *order.shape).swapaxes(1, 2)).astype("<i2").view("<i4")
+    sums = _joined((of if up is None else up).bias)
+    scales = _scales(of) if up is None else _in_blocks(np.stack([up.multiplier, up.addend], axis=1))
+    return _by_blocks(len(words), sums, words, scales)
 
 
 def _joined(of: NDArray[np.generic]) -> Int64s:

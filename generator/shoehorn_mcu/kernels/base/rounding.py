@@ -91,7 +91,7 @@ def up(
 ) -> Up | None:
     """The constants for sums from `low` to `high`, bias included; None where there are none that are exact.
 
-    `find`: UP_24 for a kernel that has 24 times the sums, bias included.
+    `find`: UP_24 for a kernel that has 24 times the sums, bias included; UP_BYTE for one whose `left` is always 8.
 
     The two steps of a sum of at least 0 are one, if `multiplier` keeps all bits, and half a unit of the first step is a
     multiple of a unit of the second. Of negative sums they subtract 1 between them, which does not matter where all
@@ -140,15 +140,20 @@ def _known(find: Find, clamp: Clamp) -> dict[tuple[int, ...], tuple[int, ...] | 
     return {}
 
 
-def _up(arrays: Constants, clamp: Clamp, scale: int = 1) -> tuple[Constants, NDArray[np.bool_]]:
+def _up(
+    arrays: Constants, clamp: Clamp, scale: int = 1, least_left: int | None = None
+) -> tuple[Constants, NDArray[np.bool_]]:
     """The members of Up, and for which channels they are exact; those of other channels may be out of range.
 
-    The kernel has `scale` times the sums: the multiplier has that much less.
+    The kernel has `scale` times the sums: the multiplier has that much less. `left` is as small as keeps most bits of
+    the multiplier, but at least `least_left`.
     """
+    if least_left is None:
+        least_left = int(scale == 1)
     spare = scale.bit_length() - 1  # bits that the larger sums leave to `left`
     low, high, bias, multipliers, shifts = arrays
     factors, right = (multipliers, shifts), right_shifts(multipliers, shifts)
-    left = np.clip(UP_POINT - right + 1 - spare, int(scale == 1), MOST_UP)
+    left = np.clip(UP_POINT - right + 1 - spare, least_left, MOST_UP)
     by = right + left - (UP_POINT + 1) + spare  # the multiplier is that of the two steps divided by 2^(by - spare)
     good = ((shifts < 0) & (by >= 0) | (multipliers == 0)) & (by <= _MOST_BY) & (clamp.low < clamp.high)
     by = np.clip(by, 0, _MOST_BY)
@@ -156,7 +161,7 @@ def _up(arrays: Constants, clamp: Clamp, scale: int = 1) -> tuple[Constants, NDA
     first, last, values, reached, risen, found = staircase(low, high, factors, clamp)
     addend = (2 * clamp.zero + 1 << UP_POINT - 1) + (1 << np.maximum(UP_POINT - right, 0) >> 1)
     more = np.zeros_like(addend)
-    inexact = good & ((right >= UP_POINT) | (scale > 1))
+    inexact = good & ((right >= UP_POINT) | (scale > 1) | (least_left > 1))
     if inexact.any():
         slope = scale * multiplier * 2.0 ** (left - 32)
         offsets = np.where(reached, (values << UP_POINT) - risen * slope[:, None], np.nan)  # from here on
@@ -176,6 +181,7 @@ def _up(arrays: Constants, clamp: Clamp, scale: int = 1) -> tuple[Constants, NDA
 
 
 UP_24: Find = partial(_up, scale=24)
+UP_BYTE: Find = partial(_up, least_left=MOST_UP)
 """For `up`."""
 
 
