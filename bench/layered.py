@@ -3,8 +3,8 @@
     python -m bench.layered [--nodes N ...] [--percent N] [--seconds N] [--out DIR]
 
 Writes DIR/layered.json and DIR/layered.md after each graph. The graphs: layers of 5 to 35 nodes, an edge between nodes
-of neighbouring layers with probability 0.2, and about an edge over any number of layers for each seventh node; sizes and
-durations as in the published graphs. Answers are replayed by the planner's independent check.
+of neighbouring layers with probability 0.2, and about an edge over any number of layers for each seventh node; sizes
+and durations as in the published graphs. Answers are replayed by the planner's independent check.
 """
 
 from __future__ import annotations
