@@ -21,11 +21,11 @@ from shoehorn_mcu.cli.group import main
 from shoehorn_mcu.planner.remat import retention, solver
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, GraphError, parse, read
-from shoehorn_mcu.planner.remat.memory import duration, peak, pruned, working_set
+from shoehorn_mcu.planner.remat.memory import duration, peak, profile, pruned, working_set
 from shoehorn_mcu.planner.remat.milestones import Milestones
 from shoehorn_mcu.planner.remat.outcome import Effort, Limit, Status
 from shoehorn_mcu.planner.remat.rematerialise import rematerialise
-from shoehorn_mcu.planner.remat.search import Search
+from shoehorn_mcu.planner.remat.search import ORDER, QUICK, Search
 
 KEYS = [
     "status",
@@ -225,6 +225,25 @@ def test_equal_calls_give_equal_answers_within_the_budget(part: float):
 
     assert first == second
     assert first.sequence and first.peak <= budget
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("part", [0.6, 0.95])
+def test_memory_above_the_budget_is_summed_exactly_with_and_without_blocks(blocks: bool, part: float):
+    graph = skip_net(60)  # 121 nodes in 427 slots, the last block of which is not full
+    budget = int(part * peak(graph, graph.order))
+    search = Search(graph, budget, 3_000_000, lambda: True, blocks=blocks)
+    for phase in (ORDER, QUICK):
+        search.run(phase, 0)
+        above = [sum(max(0, memory - budget) for memory in profile(graph, each)) for each in search.last]
+
+        assert search.over == min(above)
+    assert search.best is None or peak(graph, search.best) <= budget
+
+
+def test_temperatures_are_lower_for_more_nodes():
+    assert QUICK.of(1000) == QUICK.of(10) == QUICK
+    assert QUICK.of(4000).hot == QUICK.hot / 4 and QUICK.of(4000).cold == QUICK.cold / 4
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,11 @@ class SPREAD:
 class REMAT:
     """Rematerialisation of graphs (`gen remat`)."""
 
+    # array elements that a walker touches on the slowest machine that should give the same answers
     WORK_PER_SECOND = 200_000_000
+    MANY_NODES = 2000  # from which on the search keeps memory in blocks, which touch fewer elements
+    BLOCKS_WORK_PER_SECOND = 1_000_000_000
+    LIKE_NODES = 1000  # of a graph for which temperatures are given; of more nodes, they are lower
     COPIES = 8  # of one node at most
     WALKERS = 2
     CHUNKS = 40  # parts of a phase; the search may stop between two

@@ -3,7 +3,8 @@
 #include "state.h"
 
 enum {
-    CHAIN = 12, // most copies that one move inserts
+    CHAIN = 12,  // most copies that one move inserts
+    PRICES = 10, // powers of two that prices differ by
 };
 
 uint32_t remat_draw(remat_search *s, uint32_t below)
@@ -183,12 +184,25 @@ static int32_t move_cluster(remat_search *s)
     return rearrange(s, slots, order, length);
 }
 
-// Inserts a copy of `node` before the copy in `slot`, and with probability luck / 16 for each input
-// a copy of it as well.
-static int32_t recompute(remat_search *s, int32_t node, int32_t slot, int32_t *left, uint32_t luck)
+// Which inputs of a new copy are copied, too.
+typedef struct {
+    int32_t left;  // copies to insert at most
+    uint32_t luck; // sixteenths of inputs
+    double price; // of a byte in one slot: if above 0, inputs that are not worth keeping are copied
+} cone;
+
+// Whether running `node` again costs less than keeping it from slot `from` to slot `to`.
+static int32_t worth(const remat_search *s, const cone *c, int32_t node, int32_t from, int32_t to)
+{
+    const double kept = (double)s->graph.sizes[node] * (double)(to - from);
+    return kept * c->price > (double)s->graph.durations[node];
+}
+
+// Inserts a copy of `node` before the copy in `slot`, and copies of its inputs as the cone says.
+static int32_t recompute(remat_search *s, int32_t node, int32_t slot, cone *c)
 {
     const remat_graph *g = &s->graph;
-    if (--*left < 0) {
+    if (--c->left < 0) {
         return -1;
     }
     const int32_t room = make_room(s, slot);
@@ -200,21 +214,41 @@ static int32_t recompute(remat_search *s, int32_t node, int32_t slot, int32_t *l
                       here = start_of(s, node, remat_copy_before(s, node, neighbour(s, room, 1)));
         const int32_t before = remat_copy_before(s, input, here);
         // An input that is alive beyond this step needs no copy.
-        if (before < 0 || s->last[start_of(s, input, before)] > here || remat_draw(s, 16) >= luck) {
+        if (before < 0 || s->last[start_of(s, input, before)] > here) {
             continue;
         }
-        if (recompute(s, input, here, left, luck) < 0) {
+        const int32_t start = start_of(s, input, before);
+        const int32_t copied =
+            c->price > 0.0 ? worth(s, c, input, remat_last_reader(s, input, start, here), here)
+                           : remat_draw(s, 16) < c->luck;
+        if (copied && recompute(s, input, here, c) < 0) {
             return -1;
         }
     }
     return 0;
 }
 
+// The price that one move takes: a random multiple of what sequences near the budget pay.
+static double price_of(remat_search *s)
+{
+    return s->price * (double)(1u << remat_draw(s, PRICES));
+}
+
 static int32_t recompute_with_inputs(remat_search *s, int32_t node, int32_t slot)
 {
     static const uint32_t luck[] = {0, 0, 4, 8, 14};
-    int32_t left = CHAIN;
-    if (recompute(s, node, slot, &left, luck[remat_draw(s, 5)]) < 0) {
+    cone c = {.left = CHAIN};
+    if (s->blocks && remat_draw(s, 2)) {
+        const int32_t i = remat_copy_before(s, node, slot);
+        c.price = price_of(s);
+        if (i < 0 ||
+            !worth(s, &c, node, remat_last_reader(s, node, start_of(s, node, i), slot), slot)) {
+            return -1;
+        }
+    } else {
+        c.luck = luck[remat_draw(s, 5)];
+    }
+    if (recompute(s, node, slot, &c) < 0) {
         return -1;
     }
     return drop_useless(s, node);
@@ -243,7 +277,8 @@ static int32_t relieve(remat_search *s)
 {
     int32_t peak = draw_copy(s);
     for (int32_t tries = 0;
-         tries < s->slots && (s->at[peak] < 0 || s->memory[peak] <= s->soft_budget); tries++) {
+         tries < s->slots && (s->at[peak] < 0 || remat_memory(s, peak) <= s->soft_budget);
+         tries++) {
         peak = peak + 1 < s->slots ? peak + 1 : 0;
     }
     s->work += 16;

@@ -66,10 +66,12 @@ class _Solve:
         self._graph, self._budget, self._effort = graph, budget, effort
         self._bound = sum(graph.durations)
         self._late = False
-        work = int(effort.seconds * REMAT.SEARCH_SHARE * REMAT.WORK_PER_SECOND)
+        many = len(graph.names) >= REMAT.MANY_NODES
+        rate = REMAT.BLOCKS_WORK_PER_SECOND if many else REMAT.WORK_PER_SECOND
+        work = int(effort.seconds * REMAT.SEARCH_SHARE * rate)
         library()  # compiles, the first time
         self._end = monotonic() + effort.patience
-        self._search = Search(graph, budget, work, self._more)
+        self._search = Search(graph, budget, work, self._more, blocks=many)
         self._milestones = Milestones(graph, budget)
 
     def outcome(self) -> Outcome:
@@ -88,18 +90,17 @@ class _Solve:
 
     def _find(self) -> None:
         """Order alone; a first bound, which may end the search; a quick answer; bound; anneals; bound."""
-        self._search.run(ORDER, self._bound)
+        self._search.run(ORDER.of(len(self._graph.names)), self._bound)
         if self._proven:
             return
         self._raise_bound(REMAT.FIRST_PATIENCE)
-        self._search.run(QUICK, self._bound)
+        self._search.run(QUICK.of(len(self._graph.names)), self._bound)
         self._raise_bound(REMAT.PATIENCE)
         for phase in ANNEAL:
             if self._proven:
                 return
-            if self._search.best is not None:
-                self._search.restart(self._search.best)
-            self._search.run(phase, self._bound)
+            self._search.restart(self._search.nearest)
+            self._search.run(phase.of(len(self._graph.names)), self._bound)
         self._raise_bound(None)
 
     def _raise_bound(self, patience: int | None) -> None:

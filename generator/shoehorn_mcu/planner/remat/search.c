@@ -14,6 +14,9 @@ enum {
     ROUND = 1024, // moves
 };
 
+// Part of the duration of all nodes: the least price of the budget in all slots that moves take.
+static const double LOWEST_PRICE = 1.0 / 32.0;
+
 // --- Annealing
 
 static double cost(const remat_search *s, int64_t whole)
@@ -100,8 +103,9 @@ static int32_t allocate(remat_search *s)
     const size_t nodes = (size_t)s->graph.nodes, slots = (size_t)s->slots;
     s->at = calloc(slots, sizeof(*s->at));
     s->last = calloc(slots, sizeof(*s->last));
-    s->memory = calloc(slots, sizeof(*s->memory));
-    s->live = calloc(slots, sizeof(*s->live));
+    s->memory = calloc(slots + BLOCK, sizeof(*s->memory)); // the last block may have no slot
+    s->live = calloc(slots + BLOCK, sizeof(*s->live));
+    s->blocks = s->graph.blocks ? calloc(slots / BLOCK + 1, sizeof(*s->blocks)) : NULL;
     s->copies = calloc(nodes * (size_t)s->graph.copies, sizeof(*s->copies));
     s->count = calloc(nodes, sizeof(*s->count));
     s->log = calloc(LOG, sizeof(*s->log));
@@ -109,8 +113,8 @@ static int32_t allocate(remat_search *s)
     s->scratch = calloc(slots + 2 * NEAR + 2, sizeof(*s->scratch));
     s->mark = calloc(nodes, sizeof(*s->mark));
     s->log_size = LOG;
-    return s->at && s->last && s->memory && s->live && s->copies && s->count && s->log && s->best &&
-                   s->scratch && s->mark
+    return s->at && s->last && s->memory && s->live && (s->blocks || !s->graph.blocks) &&
+                   s->copies && s->count && s->log && s->best && s->scratch && s->mark
                ? 0
                : -1;
 }
@@ -137,8 +141,13 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
     s->soft_budget = budget - budget / 10;
     s->random = seed;
     s->weight = 3.0;
+    double whole = 0.0;
+    for (size_t v = 0; v < nodes; v++) {
+        whole += (double)graph->durations[v];
+    }
     s->best_length = -1;
     s->slots = graph->nodes * SLOTS_PER_NODE + SPARE_SLOTS;
+    s->price = LOWEST_PRICE * whole / ((double)(budget > 0 ? budget : 1) * (double)s->slots);
     if (allocate(s) < 0 || !s->graph.most || !s->graph.sizes || !s->graph.extra ||
         !s->graph.reuse || !s->graph.behind || !s->graph.durations || !s->graph.pred_at ||
         !s->graph.preds || !s->graph.succ_at || !s->graph.succs) {

@@ -15,6 +15,7 @@ typedef struct remat_search remat_search;
 typedef struct {
     int32_t nodes;
     int32_t copies;        // limit per node, >= 1
+    int32_t blocks;        // 1: slots in blocks, which is faster where live ranges are long
     const int32_t *most;   // limit of each node: 1..copies
     const int64_t *sizes;  // of a node's output
     const int64_t *extra;  // memory used only during a node's own step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, duration
 from shoehorn_mcu.planner.remat.units import scaled
 from shoehorn_mcu_host.base import cbuild
 
-# Array elements that a walker touches per second on the slowest machine that should give the same answers.
 _HERE = Path(__file__).parent
 
 
@@ -28,6 +27,11 @@ class Phase:
     cold: float
     share: float
     copy: bool = True  # False: the order alone changes
+
+    def of(self, nodes: int) -> Phase:
+        """The same for a graph of so many nodes: of many, one is a smaller part of the whole duration."""
+        less = min(1.0, REMAT.LIKE_NODES / nodes)
+        return replace(self, hot=self.hot * less, cold=self.cold * less)
 
 
 ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
@@ -52,7 +56,7 @@ def _csr(ffi: Any, lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
 class _Walker:
     """One search in C and its current sequence."""
 
-    def __init__(self, graph: Graph, budget: int, seed: int, terms: Terms) -> None:
+    def __init__(self, graph: Graph, budget: int, seed: int, terms: Terms, blocks: bool) -> None:
         compiled = library()
         self._lib, ffi = compiled.lib, compiled.ffi
         n = len(graph.names)
@@ -74,7 +78,9 @@ class _Walker:
             "succs": succs,
         }
         made = self._lib.remat_new(
-            ffi.new("remat_graph *", {"nodes": n, "copies": REMAT.COPIES, **arrays}), budget // unit, seed
+            ffi.new("remat_graph *", {"nodes": n, "copies": REMAT.COPIES, "blocks": blocks, **arrays}),
+            budget // unit,
+            seed,
         )
         if made == ffi.NULL:
             raise ShoehornError(f"a graph of {n} nodes is too large to search in this machine's memory")
@@ -109,13 +115,18 @@ class _Walker:
 class Search:
     """Walkers that start from one sequence, and the best sequence that any of them found.
 
-    `more()` is called at fixed points and says whether to continue; equal answers give equal sequences.
+    `more()` is called at fixed points and says whether to continue; equal answers give equal sequences. `blocks`: the
+    memory of slots is kept in blocks, and moves weigh a copy's duration against the memory that it frees, which is for
+    graphs of many nodes.
     """
 
-    def __init__(self, graph: Graph, budget: int, work: int, more: Callable[[], bool], terms: Terms = PLAIN) -> None:
+    def __init__(
+        self, graph: Graph, budget: int, work: int, more: Callable[[], bool], terms: Terms = PLAIN,
+        blocks: bool = False,
+    ) -> None:  # fmt: skip
         self.best: tuple[int, ...] | None = None
         self._graph, self._work, self._more = graph, work, more
-        self._walkers = [_Walker(graph, budget, seed, terms) for seed in range(1, REMAT.WALKERS + 1)]
+        self._walkers = [_Walker(graph, budget, seed, terms, blocks) for seed in range(1, REMAT.WALKERS + 1)]
         self.restart(graph.order)
 
     def restart(self, sequence: Sequence[int]) -> bool:
@@ -138,6 +149,11 @@ class Search:
     def over(self) -> int:
         """Memory of the best walker above the budget, summed over steps, in the unit of its sizes."""
         return min(walker.over for walker in self._walkers)
+
+    @property
+    def nearest(self) -> tuple[int, ...]:
+        """The best sequence, or where there is none the current one that is least above the budget."""
+        return self.best or min(self._walkers, key=lambda walker: walker.over).now()
 
     @property
     def last(self) -> list[tuple[int, ...]]:

@@ -15,11 +15,12 @@ static int64_t above(int64_t memory, int64_t budget)
 #define FOR_EACH_MACHINE
 #endif
 
-// Adds to the memory of slots first..last, both included.
+// Adds to the memory of slots first..last, both included, of which `added` is already counted
+// elsewhere.
 FOR_EACH_MACHINE
-static void add(remat_search *s, int32_t first, int32_t last, int64_t bytes)
+static void add_each(remat_search *s, int32_t first, int32_t last, int64_t bytes, int64_t added)
 {
-    const int64_t budget = s->budget, soft_budget = s->soft_budget;
+    const int64_t budget = s->budget - added, soft_budget = s->soft_budget - added;
     int64_t over = 0, soft = 0;
     for (int32_t i = first; i <= last; i++) {
         const int64_t old = s->memory[i], now = old + bytes;
@@ -32,12 +33,104 @@ static void add(remat_search *s, int32_t first, int32_t last, int64_t bytes)
     s->work += last >= first ? last - first + 8 : 4;
 }
 
+// As add_each, for all slots of a block; finds the highest and the lowest memory of its copies.
+FOR_EACH_MACHINE
+static void add_measured(remat_search *s, block *b, int32_t first, int64_t bytes)
+{
+    const int64_t budget = s->budget - b->added, soft_budget = s->soft_budget - b->added;
+    int64_t over = 0, soft = 0, high = INT64_MIN / 2, low = INT64_MAX / 2;
+    for (int32_t i = first; i < first + BLOCK; i++) {
+        const int64_t live = s->live[i], old = s->memory[i], now = old + bytes;
+        over += (above(now, budget) - above(old, budget)) & live;
+        soft += (above(now, soft_budget) - above(old, soft_budget)) & live;
+        s->memory[i] = now;
+        const int64_t most = live ? now : INT64_MIN / 2, least = live ? now : INT64_MAX / 2;
+        high = most > high ? most : high;
+        low = least < low ? least : low;
+    }
+    s->over += over;
+    s->soft += soft;
+    b->high = high + b->added;
+    b->low = low + b->added;
+}
+
+// As add_each, for slots of one block.
+static void add_part(remat_search *s, int32_t first, int32_t last, int64_t bytes)
+{
+    block *b = &s->blocks[first >> BLOCK_BITS];
+    add_each(s, first, last, bytes, b->added);
+    b->high += bytes > 0 ? bytes : 0;
+    b->low += bytes < 0 ? bytes : 0;
+}
+
+// As add_each, for a whole block.
+static void add_block(remat_search *s, int32_t number, int64_t bytes)
+{
+    block *b = &s->blocks[number];
+    const int64_t high = b->high + (bytes > 0 ? bytes : 0), low = b->low + (bytes < 0 ? bytes : 0);
+    s->work += 4;
+    if (high > s->soft_budget) {
+        if (low >= s->soft_budget && (high <= s->budget || low >= s->budget)) {
+            s->soft += b->live * bytes;
+            s->over += low >= s->budget ? b->live * bytes : 0;
+        } else {
+            s->work += BLOCK;
+            add_measured(s, b, number << BLOCK_BITS, bytes);
+            return;
+        }
+    }
+    b->added += bytes;
+    b->high += bytes;
+    b->low += bytes;
+}
+
+// Adds to the memory of slots first..last, both included.
+static void add(remat_search *s, int32_t first, int32_t last, int64_t bytes)
+{
+    if (!s->blocks) {
+        add_each(s, first, last, bytes, 0);
+        return;
+    }
+    for (int32_t number = first >> BLOCK_BITS; first <= last; first = ++number << BLOCK_BITS) {
+        const int32_t end = ((number + 1) << BLOCK_BITS) - 1;
+        if (first == number << BLOCK_BITS && end <= last) {
+            add_block(s, number, bytes);
+        } else {
+            add_part(s, first, end < last ? end : last, bytes);
+        }
+    }
+}
+
+int64_t remat_memory(const remat_search *s, int32_t slot)
+{
+    return s->memory[slot] + (s->blocks ? s->blocks[slot >> BLOCK_BITS].added : 0);
+}
+
+// Changes the memory of a slot that has no copy that counts.
+static void set_memory(remat_search *s, int32_t slot, int64_t memory)
+{
+    s->memory[slot] = memory - (s->blocks ? s->blocks[slot >> BLOCK_BITS].added : 0);
+}
+
+// Says whether there is a copy in the slot.
+static void mark_live(remat_search *s, int32_t slot, int64_t live)
+{
+    s->live[slot] = live;
+    if (s->blocks) {
+        const int64_t memory = remat_memory(s, slot);
+        block *b = &s->blocks[slot >> BLOCK_BITS];
+        b->live += live ? 1 : -1;
+        b->high = live && memory > b->high ? memory : b->high;
+        b->low = live && memory < b->low ? memory : b->low;
+    }
+}
+
 static void set_live(remat_search *s, int32_t slot, int64_t live)
 {
-    const int64_t sign = live ? 1 : -1;
-    s->live[slot] = live;
-    s->over += sign * above(s->memory[slot], s->budget);
-    s->soft += sign * above(s->memory[slot], s->soft_budget);
+    const int64_t sign = live ? 1 : -1, memory = remat_memory(s, slot);
+    mark_live(s, slot, live);
+    s->over += sign * above(memory, s->budget);
+    s->soft += sign * above(memory, s->soft_budget);
 }
 
 static int32_t *copies_of(const remat_search *s, int32_t node)
@@ -55,8 +148,7 @@ int32_t remat_copy_before(const remat_search *s, int32_t node, int32_t slot)
     return i;
 }
 
-// The last slot with a reader of `node` between `after` and `before`, both excluded, or `after`.
-static int32_t last_reader(remat_search *s, int32_t node, int32_t after, int32_t before)
+int32_t remat_last_reader(remat_search *s, int32_t node, int32_t after, int32_t before)
 {
     const remat_graph *g = &s->graph;
     int32_t found = after;
@@ -138,7 +230,7 @@ static void drop_inputs(remat_search *s, int32_t node, int32_t slot)
         const int32_t start = copies_of(s, input)[i];
         if (s->last[start] == slot) {
             set_last_reader(s, input, slot, -1);
-            s->last[start] = last_reader(s, input, start, slot);
+            s->last[start] = remat_last_reader(s, input, start, slot);
             add(s, s->last[start] + 1, slot, -g->sizes[input]);
             set_last_reader(s, input, s->last[start], 1);
         }
@@ -155,11 +247,11 @@ static void insert(remat_search *s, int32_t node, int32_t slot)
         s->last[slots[i - 1]] > slot) { // later readers of the copy before now read this one
         const int32_t start = slots[i - 1];
         s->last[slot] = s->last[start];
-        s->last[start] = last_reader(s, node, start, slot);
+        s->last[start] = remat_last_reader(s, node, start, slot);
         add(s, s->last[start] + 1, slot - 1, -size);
         set_last_reader(s, node, s->last[start], 1);
     } else {
-        s->last[slot] = i > 0 ? slot : last_reader(s, node, slot, before);
+        s->last[slot] = i > 0 ? slot : remat_last_reader(s, node, slot, before);
         s->missing -= i > 0 ? 0 : readers(s, node, slot, before);
         add(s, slot, s->last[slot], size);
         set_last_reader(s, node, s->last[slot], 1);
@@ -223,9 +315,9 @@ static void slide(remat_search *s, int32_t slot, int32_t to)
     s->last[to] = s->last[slot] == slot ? to : s->last[slot];
     s->at[to] = node;
     s->at[slot] = -1;
-    s->live[to] = -1;
-    s->live[slot] = 0;
-    s->memory[to] = s->memory[slot];
+    set_memory(s, to, remat_memory(s, slot));
+    mark_live(s, slot, 0);
+    mark_live(s, to, -1);
     s->memory[slot] -= dying;
     s->work += 16;
 }
@@ -289,6 +381,9 @@ void remat_spread(remat_search *s, const int32_t *sequence, int32_t length)
     for (int32_t i = 0; i < s->slots; i++) {
         s->at[i] = -1;
         s->memory[i] = s->live[i] = 0;
+    }
+    for (int32_t i = 0; s->blocks && i <= s->slots >> BLOCK_BITS; i++) {
+        s->blocks[i] = (block){.high = INT64_MIN / 2, .low = INT64_MAX / 2};
     }
     for (int32_t i = 0; i < length; i++) {
         insert(s, sequence[i], (int32_t)((int64_t)(2 * i + 1) * s->slots / (2 * length)));

@@ -12,7 +12,20 @@
 
 #include "search.h"
 
-enum { LOGARITHMS = 4096 };
+enum {
+    LOGARITHMS = 4096,
+    BLOCK_BITS = 6,
+    BLOCK = 1 << BLOCK_BITS, // slots
+};
+
+// Some slots in a row. A change of the memory of all of them is added here, and as long as no copy
+// crosses a budget by it, no slot is looked at.
+typedef struct {
+    int64_t added; // to the memory of each slot
+    int64_t high;  // no copy's memory is above
+    int64_t low;   // none is below
+    int64_t live;  // copies
+} block;
 
 typedef enum { PLACED, LIFTED, SHIFTED } change_kind;
 
@@ -32,8 +45,9 @@ struct remat_search {
     int32_t slots;
     int32_t *at;     // per slot: node, or -1
     int32_t *last;   // per slot with a copy: slot of its last reader, or its own
-    int64_t *memory; // per slot
+    int64_t *memory; // per slot, without what its block adds
     int64_t *live;   // per slot: all ones where there is a copy, else 0: a mask
+    block *blocks;   // of slots, or NULL: all slots are looked at one by one
     int32_t *copies; // nodes x graph.copies: slots, ascending
     int32_t *count;  // per node: copies in the sequence
 
@@ -49,6 +63,7 @@ struct remat_search {
     int32_t log_length;
     int32_t log_size;
 
+    double price;  // of a byte in one slot, in durations: about what sequences near the budget pay
     double weight; // penalty per unit of `over`, adapted during the search
     int32_t *best;
     int32_t best_length;
@@ -71,6 +86,10 @@ void remat_undo(remat_search *s);
 // Spreads `length` nodes over the slots and recomputes all other fields.
 void remat_spread(remat_search *s, const int32_t *sequence, int32_t length);
 
+// The last slot with a reader of `node` between `after` and `before`, both excluded, or `after`.
+int32_t remat_last_reader(remat_search *s, int32_t node, int32_t after, int32_t before);
+// The memory of a slot.
+int64_t remat_memory(const remat_search *s, int32_t slot);
 // The copy of `node` that a reader in `slot` reads: its number, or -1.
 int32_t remat_copy_before(const remat_search *s, int32_t node, int32_t slot);
 

@@ -1,0 +1,119 @@
+"""`gen remat` on random layered graphs, of MOCCASIN's kind: gap to the lower bound and CPU time by number of nodes.
+
+    python -m bench.layered [--nodes N ...] [--percent N] [--seconds N] [--out DIR]
+
+Writes DIR/layered.json and DIR/layered.md after each graph. The graphs: layers of 5 to 35 nodes, an edge between nodes
+of neighbouring layers with probability 0.2, and about an edge over any number of layers for each seventh node; sizes
+and durations as in the published graphs. Answers are replayed by the planner's independent check.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import random
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic, process_time
+from typing import Any
+
+from shoehorn_mcu.planner.remat import memory
+from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.remat.rematerialise import rematerialise
+
+WIDTH, VARIES, DENSE, SKIPS = 20, 0.75, 0.2, 0.14  # nodes of a layer and by how much; edges; skips of a node
+NODES = (500, 1000, 2500, 5000, 20000)
+
+
+def layered(n: int, seed: int = 1) -> Graph:
+    """A graph of n nodes, at least 3, with one source, one sink and an order of layers that overlap."""
+    rng = random.Random(seed)
+    layers = [[0]]
+    while layers[-1][-1] < n - 2:
+        first = layers[-1][-1] + 1
+        width = max(1, round(WIDTH * (1 + VARIES * (2 * rng.random() - 1))))
+        layers.append(list(range(first, min(first + width, n - 1))))
+    layers.append([n - 1])
+    inputs: list[set[int]] = [set() for _ in range(n)]
+    for before, after in pairwise(layers):
+        for v in after:
+            inputs[v] = {u for u in before if rng.random() < DENSE} or {rng.choice(before)}
+        for u in set(before).difference(*(inputs[v] for v in after)):
+            inputs[rng.choice(after)].add(u)
+    for _ in range(int(SKIPS * n) if len(layers) > 2 else 0):
+        at = rng.randrange(len(layers) - 2)
+        inputs[rng.choice(layers[rng.randrange(at + 2, len(layers))])].add(rng.choice(layers[at]))
+    sizes = tuple(10 * (1 + min(818, int(rng.expovariate(1 / 200)))) for _ in range(n))
+    durations = tuple(rng.randrange(1000) if 0 < v < n - 1 else 0 for v in range(n))
+    return Graph(
+        tuple(range(n)), sizes, durations, tuple(tuple(sorted(each)) for each in inputs), _order(layers, inputs, rng)
+    )
+
+
+def _order(layers: list[list[int]], inputs: list[set[int]], rng: random.Random) -> tuple[int, ...]:
+    layer = {v: number for number, each in enumerate(layers) for v in each}
+    readers: list[list[int]] = [[] for _ in inputs]
+    for v, each in enumerate(inputs):
+        for u in each:
+            readers[u].append(v)
+    left, queue, order = [len(each) for each in inputs], [(0.0, 0)], list[int]()
+    while queue:
+        v = heapq.heappop(queue)[1]
+        order.append(v)
+        for reader in sorted(readers[v]):
+            left[reader] -= 1
+            if left[reader] == 0:
+                heapq.heappush(queue, (layer[reader] + 4 * rng.random(), reader))
+    return tuple(order)
+
+
+def measure(n: int, percent: int, seconds: float) -> dict[str, Any]:
+    """One graph; the limit in wall time is long, so that counted work decides."""
+    graph = layered(n)
+    budget = -(-memory.peak(graph, graph.order) * percent // 100)
+    started, worked = monotonic(), process_time()
+    found = rematerialise(graph, budget, Effort(seconds, stop=20 * seconds))
+    times = {"seconds": round(monotonic() - started, 1), "cpu_seconds": round(process_time() - worked, 1)}
+    increase = found.increase_percent if found.sequence else None
+    row = {"nodes": n, "edges": len(graph.edges), "found": increase, "bound": found.bound_percent}
+    return {**row, "status": found.status.value, **times}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown; increases and bounds in percent of running each node once."""
+    lines = ["| nodes | edges | found | bound | status | s | CPU s |", "|---:|---:|---:|---:|---|---:|---:|"]
+    for row in rows:
+        found = "-" if row["found"] is None else f"{row['found']:.3f}"
+        cells = (
+            row["nodes"],
+            row["edges"],
+            found,
+            f"{row['bound']:.3f}",
+            row["status"],
+            row["seconds"],
+            row["cpu_seconds"],
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", nargs="+", type=int, default=list(NODES))
+    parser.add_argument("--percent", type=int, default=80)
+    parser.add_argument("--seconds", type=float, default=150.0)
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    for n in options.nodes:
+        rows.append(measure(n, options.percent, options.seconds))
+        (options.out / "layered.json").write_text(json.dumps(rows, indent=1) + "\n")
+        (options.out / "layered.md").write_text(table(rows))
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()
