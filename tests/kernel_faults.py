@@ -177,9 +177,8 @@ _NEON_ROW = (*_NEON, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -=
 
 _DOTS = (  # in sh_neon_dots.h
     ("tail", "i < count;", "i + 1 < count;"),  # the last output
-    ("tail", "if (left < SH_OUTPUTS) {", "if (left < SH_OUTPUTS - 1) {"),
     ("tail", "if (odd > 8) {\n                weights", "if (odd > 16) {\n                weights"),
-    ("tail", "of->run - 8, weights", "i, weights"),  # the last eight
+    ("tail", "ending, weights", "i, weights"),  # the last eight
     ("tail", "pixels == 3", "pixels == 5"),  # the last pixels
     ("tail", "pixels == 2", "pixels == 5"),
     ("packing", "16 * v)", "16 * (v / 2))"),

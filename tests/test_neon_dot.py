@@ -14,7 +14,6 @@ from packed import conv_layer
 from runtime import run_reference
 
 from bench import user_mode
-from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import CATALOGUE
 from shoehorn_mcu.kernels.base.contract import Instance
@@ -44,7 +43,7 @@ def by_kernel() -> list[list[tuple[Graph, Instance]]]:
     """The cases of each kernel."""
     found: dict[str, list[tuple[Graph, Instance]]] = {}
     for graph in cases():
-        if graph.name != SUBNORMAL and isinstance(graph.ops[0], ops.Conv2d | ops.DepthwiseConv2d | ops.Dense):
+        if graph.name != SUBNORMAL:
             for kernel in candidates(next(graph.nodes()), DOT):
                 found.setdefault(kernel.key, []).append((graph, kernel))
     return list(found.values())

@@ -85,8 +85,8 @@ SH_INLINED void sh_total(const sh_pass *of, int32_t pixels, int32_t totals[SH_FO
         int32x4_t total = vdupq_n_s32(0);
         int32x2_t last = vdup_n_s32(0);
         SH_ROLLED
-        for (const int8_t *const(*next)[SH_FOUR] = of->runs; next != of->end; next++) {
-            const int8_t *x = (*next)[p];
+        for (const int8_t *const(*at)[SH_FOUR] = of->runs; at != of->end; at++) {
+            const int8_t *x = (*at)[p];
             ptrdiff_t i = 0;
             SH_ROLLED
             for (; i < whole; i += 16) {
@@ -163,6 +163,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
     const ptrdiff_t run = of->run;
     const ptrdiff_t whole = run & ~(ptrdiff_t)15;
     const ptrdiff_t odd = run & 15;
+    const ptrdiff_t ending = run - 8;
     const int32_t step = of->step;
     const int16x8_t zero = vdupq_n_s16((int16_t)of->zero);
     const int8x16_t low = vdupq_n_s8((int8_t)of->low);
@@ -204,7 +205,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
                 weights = sh_dot_eight(sums, x, pixels, i, weights);
             }
             if (odd > 0) {
-                weights = sh_dot_eight(sums, x, pixels, of->run - 8, weights);
+                weights = sh_dot_eight(sums, x, pixels, ending, weights);
             }
             next++;
         } while (next != of->end);
