@@ -32,7 +32,7 @@ from shoehorn_mcu.passes.join_siblings import join_siblings
 from shoehorn_mcu.passes.lift_transposes import lift_transposes
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
-from shoehorn_mcu.passes.sum_rows import sum_rows
+from shoehorn_mcu.passes.sum_rows import dense_by_rows, sum_rows
 from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 
 QUANT = Quant((0.0625,), (-5,))
@@ -600,6 +600,19 @@ def test_windows_of_many_rows_become_sums_and_maxima_over_rows(op_class: type[Op
 
         assert any(type(op) is made for op in after.ops)
         assert_equal_outputs(graph, after)
+
+
+def test_a_dense_layer_is_summed_by_its_name_and_nothing_else_counts_as_that() -> None:
+    net = Builder(1, 4, 1, 8)
+    view = net.reshape("x", 1, 32)
+    weights, bias = net.constant((4, 32), DType.INT8, 0.004), net.constant((4,), DType.INT32, 0.00025)
+    graph = net.graph(net.add(ops.Dense, view, weights, bias))
+
+    summed = dense_by_rows(graph, graph.ops[-1].name)
+
+    assert summed is not None and "SumDense" in kinds(summed)
+    assert_equal_outputs(graph, summed)
+    assert dense_by_rows(summed, "no such layer") is None
 
 
 @needs_shared

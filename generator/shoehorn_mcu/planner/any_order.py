@@ -32,6 +32,11 @@ class AnyOrder:
         self._flow, self._start, self._effort, self._say = flow, start, effort, say
 
     @property
+    def rows(self) -> int:
+        """How many rows are computed one by one in the order that the search starts from."""
+        return len(self._start)
+
+    @property
     def _rows_apart(self) -> Problem:
         return self._flow.problem.rows_apart
 

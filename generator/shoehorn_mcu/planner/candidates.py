@@ -11,9 +11,8 @@ from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.any_order import AnyOrder, bound_to_groups, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
 from shoehorn_mcu.planner.effort import CANDIDATE, RECOMPUTE
-from shoehorn_mcu.planner.memory_plan import AGAIN, ANY_ORDER, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
+from shoehorn_mcu.planner.memory_plan import AGAIN, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
-from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.placement.layout import Layout, lay_out
@@ -21,6 +20,7 @@ from shoehorn_mcu.planner.placement.place import Effort
 from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
 from shoehorn_mcu.planner.recompute.search import extra_macs, keeping, least, tightest, work_once
+from shoehorn_mcu.planner.reordered import Reordered
 from shoehorn_mcu.planner.searches import Searches, for_less
 
 
@@ -92,7 +92,7 @@ class Candidates:
             yield self.whole
         self._say("rows")
         yield from self._rows(capacity)
-        yield from self._reordered(capacity)
+        yield from self._reordered.within(capacity)
         self._say("blocks in bands")
         for partition in self._searches.within(capacity, int(RECOMPUTE.LITTLE * work_once(self._flow))):
             yield self._because(self._plan(partition), partition, capacity)
@@ -126,7 +126,7 @@ class Candidates:
         known = plan.outcome
         for kept in self.keeping(plan, plan.arena_bytes):
             above = kept.arena_bytes >= known.bound_bytes
-            yield _with_bound(kept, known.bound_bytes, known.bound_of) if above else kept
+            yield kept.with_bound(known.bound_bytes, known.bound_of) if above else kept
 
     def spared(self, capacity: int) -> Iterator[Plan]:
         """Plans that fit, of which the blocks in bands recompute more than the allowance until rows are kept."""
@@ -189,10 +189,10 @@ class Candidates:
 
         Orders that recompute rows are searched as long as they may need at most `wanted` bytes (0: the least).
         """
-        yield _with_bound(self.whole, self._floor)
+        yield self.whole.with_bound(self._floor)
         most = min(self._below, self.whole.arena_bytes)
         if self._orders_first:
-            for plan in self._reordered(min(most - 1, self._gained)):
+            for plan in self._reordered.within(min(most - 1, self._gained)):
                 most = min(most, plan.arena_bytes)
                 yield self._bounded_if_above(plan)
         best: Plan | None = None
@@ -203,7 +203,7 @@ class Candidates:
             yield self._bounded(best or self.whole)
         most = most if best is None else min(most, best.arena_bytes)
         if not self._orders_first and least(self._flow) < most:
-            for plan in self._reordered_apart(min(most - 1, self._gained)):
+            for plan in self._reordered.apart(min(most - 1, self._gained)):
                 most = min(most, plan.arena_bytes)
                 yield self._bounded_if_above(plan)
         if (
@@ -276,11 +276,11 @@ class Candidates:
 
     def _bounded(self, plan: Plan) -> Plan:
         """A plan of the space, with the best lower bound known so far; one with chains has its own."""
-        return plan if plan.outcome.bound_of == CHAINED else _with_bound(plan, self.bound)
+        return plan if plan.outcome.bound_of == CHAINED else plan.with_bound(self.bound)
 
     def bounded_by_rows(self, plan: Plan) -> Plan:
         """A plan without blocks in bands, with the lower bound on all such plans."""
-        return _with_bound(plan, min(self._bound_by_rows, plan.outcome.bound_bytes), BY_ROWS)
+        return plan.with_bound(min(self._bound_by_rows, plan.outcome.bound_bytes), BY_ROWS)
 
     def low(self) -> Plan:
         """A plan by rows close to the lowest one, placed quickly: to compare with a faster plan."""
@@ -345,80 +345,21 @@ class Candidates:
 
     @cached_property
     def _budgets(self) -> Budgets:
-        return Budgets(self._flow, self._start, self._most_macs, self._say, self._ordered)
+        return Budgets(self._flow, self._start, self._most_macs, self._say, self._reordered.plan)
 
     @cached_property
     def _any_order(self) -> AnyOrder:
         return AnyOrder(self._flow, self._start, self._budgets.effort, self._say)
 
-    def _reordered(self, most_bytes: int) -> Iterator[Plan]:
-        """Plans without recomputation whose row order is not bound to groups and whose peak is at most `most_bytes`."""
-        if least(self._flow) > most_bytes:
-            return
-        orders = self._any_order
-        if orders.peak <= most_bytes:
-            plan = self._ordered(orders.lowest)
-            yield plan
-            most_bytes = min(most_bytes, plan.arena_bytes - 1)
-            if orders.bound > most_bytes:
-                return
-            rows = len(self._start)
-            few = rows < CANDIDATE.FEW_ROWS
-            may_lose = CANDIDATE.LOSS if few and orders.apart is not None else 2 * CANDIDATE.LOSS
-            loses = most_bytes >= int(orders.peak * (1 + CANDIDATE.LEAST_GAIN))
-            if few and loses and orders.is_by_beam:  # what local search finds often packs better
-                may_lose = CANDIDATE.LEAST_GAIN
-            enough, below = int(orders.peak * (1 + may_lose)), NEVER if few else most_bytes + 1
-            for other in orders.others() if rows < CANDIDATE.MANY_ROWS and most_bytes >= enough else ():
-                if orders.peak_of(other) <= most_bytes:
-                    yield (plan := self._ordered(other, below=below))
-                    most_bytes = min(most_bytes, plan.arena_bytes - 1)
-                enough, below = int(orders.peak * (1 + CANDIDATE.LOSS)), most_bytes + 1
-                if most_bytes < enough:
-                    break
-        yield from self._reordered_apart(most_bytes)
-
-    def _reordered_apart(self, most_bytes: int) -> Iterator[Plan]:
-        """Such a plan with rows apart, if there is one, with full effort where it may save much."""
-        if self._any_order.apart is not None:
-            flow, events = self._any_order.apart
-            peak = replay(flow, events).peak
-            if peak <= most_bytes:
-                effort = (
-                    Effort.FULL if peak < max(self._any_order.peak, most_bytes * (1 - CANDIDATE.LOSS)) else Effort.LEAST
-                )
-                layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
-                yield self._laid(layout, least(self._flow), (), ANY_ORDER)
-
-    def _ordered(
-        self, events: Sequence[Event], enough: int | None = None, reason: str = "", below: int = NEVER
-    ) -> Plan:
-        """The plan of a row order outside the space of groups, with the largest working set of a row as its bound."""
-        layout = lay_out(self._flow, shortened(self._flow, events), enough=enough, below=below)
-        plan = self._laid(layout, least(self._flow), (), ANY_ORDER if self._once(events) else AGAIN)
-        return replace(plan, outcome=replace(plan.outcome, reason=reason))
-
-    def _once(self, events: Sequence[Event]) -> bool:
-        """Whether an order computes each row once."""
-        return sum(event.rows for event in events) == sum(self._flow.rows[name] for name in self._flow.writes)
+    @cached_property
+    def _reordered(self) -> Reordered:
+        return Reordered(
+            self._flow, lambda: self._any_order, lambda layout, of: self._laid(layout, least(self._flow), (), of)
+        )
 
     def in_any_order(self, plan: Plan) -> Plan:
-        """A plan that computes each row once, none in bands, with the lower bound of all such plans.
-
-        Whole tensors need no padding, and may overwrite more.
-        """
-        if plan.cascades or not self._once(single_events(self._problem, plan.steps)):
-            return plan
-        orders = self._any_order
-        if plan.arena_bytes > orders.bound:
-            _ = orders.lowest  # raises the bound
-        made = _with_bound(plan, min(orders.bound, self.whole.outcome.bound_bytes), ANY_ORDER)
-        if made.outcome.status is Status.OPTIMAL:
-            return made
-        known, said = plan.outcome, orders.proof
-        if known.status is Status.OPTIMAL and known.bound_of != ANY_ORDER:
-            said = f"proven minimal among {known.bound_of}; {said}"
-        return replace(made, outcome=replace(made.outcome, reason=said))
+        """A plan that computes each row once, none in bands, with the lower bound of all such plans."""
+        return self._reordered.bounded(plan, self.whole.outcome.bound_bytes)
 
     def _plan(self, partition: Partition, below: int = NEVER) -> Plan:
         """The plan of a partition, with the lower bound on all partitions, of those with chains if it is one."""
@@ -456,11 +397,6 @@ class Candidates:
 
 def _arena(plan: Plan) -> int:
     return plan.arena_bytes
-
-
-def _with_bound(plan: Plan, bound: int, of: str = BOUNDED) -> Plan:
-    status = Status.OPTIMAL if plan.arena_bytes == bound else Status.FEASIBLE
-    return replace(plan, outcome=replace(plan.outcome, status=status, bound_bytes=bound, bound_of=of))
 
 
 def _percent(part: int, whole: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate, pairwise
 
@@ -222,6 +222,11 @@ class Plan:
     cascades: tuple[Cascade, ...] = ()
     other_arenas: tuple[tuple[str, int], ...] = ()  # (memory, bytes)
     memories: tuple[Memory, ...] = ()  # of the arenas; a memory that is not named has no waits
+
+    def with_bound(self, bound_bytes: int, of: str = BOUNDED) -> Plan:
+        """The plan with another lower bound on the arena, of plans of the named kind."""
+        status = Status.OPTIMAL if self.arena_bytes == bound_bytes else Status.FEASIBLE
+        return replace(self, outcome=replace(self.outcome, status=status, bound_bytes=bound_bytes, bound_of=of))
 
     @property
     def arenas(self) -> dict[str, int]:
