@@ -332,7 +332,7 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monke
         return plans[-1]
 
     monkeypatch.setattr(build, "plan_model", kept)
-    shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=600,psram=300").stdout
+    shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=512,psram=512").stdout
     (made,) = plans
     named = {placed.tensor for placed in divided(made.unit.plan)}
 
@@ -345,18 +345,18 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monke
 @needs_qemu
 @pytest.mark.usefixtures("little_effort")
 @pytest.mark.parametrize(
-    ("board", "names", "streamed"),
+    ("board", "rooms", "streamed"),
     [
-        ("mps2-an386", ("ram", "psram"), True),
-        pytest.param("mps2-an505", ("isram", "psram"), False, marks=pytest.mark.long),
-        pytest.param("mps3-an547", ("isram", "ddr"), False, marks=pytest.mark.long),
+        ("mps2-an386", {"ram": 512, "psram": 512}, True),
+        pytest.param("mps2-an505", {"isram": 600, "psram": 300}, False, marks=pytest.mark.long),
+        pytest.param("mps3-an547", {"isram": 600, "ddr": 300}, False, marks=pytest.mark.long),
     ],
 )
 def test_a_firmware_with_rows_apart_answers_over_its_serial_port(
-    board: str, names: tuple[str, str], streamed: bool, tmp_path: Path
+    board: str, rooms: dict[str, int], streamed: bool, tmp_path: Path
 ):
-    """In 900 bytes of two memories, of 896 that the model needs in one: every byte of every op is right."""
-    options = PlanOptions(board=board, sram_bytes=dict(zip(names, (600, 300), strict=True)), stream_input=streamed)
+    """Neither memory has the 896 bytes that the model needs in one: every byte of every op is right."""
+    options = PlanOptions(board=board, sram_bytes=rooms, stream_input=streamed)
     made = shoehorn_mcu.generate(DIGITS, tmp_path / "firmware", options)
     found = shoehorn_mcu.validate(made.folder, emulate=True, count=3)
 
