@@ -202,6 +202,19 @@ def _strips(rng: Rng) -> Iterator[Graph]:
         yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
 
 
+def _narrow(rng: Rng) -> Iterator[Graph]:
+    """Depthwise convolutions of 3x3 windows whose rows are as wide as the input's, up to eight columns."""
+    without_most = replace(ONE_SIDED, clamp=ops.Clamp(-30, 127))
+    for width, channels, top, bottom in (
+        *((3, 9, 1, 1), (4, 5, 0, 1), (5, 8, 1, 1), (6, 4, 1, 0), (7, 7, 1, 1), (8, 6, 0, 1)),
+        *((3, 4, 1, 1), (4, 12, 1, 1), (5, 11, 1, 1), (6, 13, 1, 1), (7, 8, 2, 1), (8, 16, 1, 1)),
+    ):
+        x, pad = (1, 4 - top - bottom, width, channels), ops.Padding(top, bottom, 1, 1)
+        shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
+        data = ONE_SIDED if channels % 2 else without_most
+        yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
+
+
 def _nine_taps(rng: Rng) -> Iterator[Graph]:
     """Depthwise convolutions of 3x3 windows, of which several pixels, or parts of one, are a vector of Helium."""
     for number, channels in enumerate((1, 2, 4, 8, 16, 3, 12, 24, 32, 40)):
@@ -699,6 +712,7 @@ def cases() -> list[Graph]:
     found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
     found += [*_constant_channels(np.random.default_rng(14)), *_coarse(np.random.default_rng(15))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
+    found += _narrow(np.random.default_rng(16))
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]
 
