@@ -208,6 +208,7 @@ def _narrow(rng: Rng) -> Iterator[Graph]:
     for width, channels, top, bottom in (
         *((3, 9, 1, 1), (4, 5, 0, 1), (5, 8, 1, 1), (6, 4, 1, 0), (7, 7, 1, 1), (8, 6, 0, 1)),
         *((3, 4, 1, 1), (4, 12, 1, 1), (5, 11, 1, 1), (6, 13, 1, 1), (7, 8, 2, 1), (8, 16, 1, 1)),
+        *((3, 5, 1, 0), (6, 8, 1, 1), (8, 9, 1, 1)),
     ):
         x, pad = (1, 4 - top - bottom, width, channels), ops.Padding(top, bottom, 1, 1)
         shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
