@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -205,14 +206,12 @@ def _strips(rng: Rng) -> Iterator[Graph]:
 def _narrow(rng: Rng) -> Iterator[Graph]:
     """Depthwise convolutions of 3x3 windows whose rows are as wide as the input's, up to eight columns."""
     without_most = replace(ONE_SIDED, clamp=ops.Clamp(-30, 127))
-    for width, channels, top, bottom in (
-        *((3, 9, 1, 1), (4, 5, 0, 1), (5, 8, 1, 1), (6, 4, 1, 0), (7, 7, 1, 1), (8, 6, 0, 1)),
-        *((3, 4, 1, 1), (4, 12, 1, 1), (5, 11, 1, 1), (6, 13, 1, 1), (7, 8, 2, 1), (8, 16, 1, 1)),
-        *((3, 5, 1, 0), (6, 8, 1, 1), (8, 9, 1, 1)),
-    ):
+    pads = ((1, 1), (1, 0), (0, 1), (2, 1))
+    for width, number in product(range(3, 9), range(4)):
+        channels, (top, bottom) = (4, 8, 12, 5 + width % 3)[number], pads[number]
         x, pad = (1, 4 - top - bottom, width, channels), ops.Padding(top, bottom, 1, 1)
         shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
-        data = ONE_SIDED if channels % 2 else without_most
+        data = (ONE_SIDED, without_most)[(width + number) % 2]
         yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
 
 
