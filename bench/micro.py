@@ -14,6 +14,7 @@ from bench.micro_linear import (
     DEPTHWISE_BY_TWO,
     LARGE_WINDOWS,
     LATER_WINDOWS,
+    NARROW_DEPTHWISE,
     PACKED_DEPTHWISE,
     THREE_COLUMNS,
     WIDE_DEPTHWISE,
@@ -74,6 +75,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from offsets(rows)
     yield from windows(rng, rows, THREE_COLUMNS)
     yield from coarse(rows)
+    yield from packed_depthwise(rng, rows, NARROW_DEPTHWISE)
 
 
 def coarse(rows: int) -> Iterator[Graph]:

@@ -246,6 +246,10 @@ PACKED_DEPTHWISE = (
     *((16, 4, 3, 1, NONE), (8, 20, 5, 2, ops.Padding(2, 2, 2, 2)), (2, 40, 3, 1, SAME), (11, 9, 4, 1, NONE)),
 )
 WIDE_DEPTHWISE = ((64, 4, 3, 1, SAME), (56, 8, 3, 1, SAME), (27, 12, 3, 1, NONE), (8, 24, 3, 1, SAME))
+NARROW_DEPTHWISE = (
+    *((4, 16, 3, 1, SAME), (7, 36, 3, 1, SAME), (5, 8, 3, 1, SAME), (3, 21, 3, 1, SAME), (8, 6, 3, 1, SAME)),
+    *((4, 40, 3, 1, SAME), (7, 8, 3, 1, SAME), (5, 30, 3, 1, SAME)),
+)
 DEPTHWISE_BY_TWO = ((64, 4, 3, 2, SAME), (48, 8, 3, 2, NONE), (23, 12, 3, 2, NONE), (12, 24, 3, 2, SAME))
 
 

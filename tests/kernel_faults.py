@@ -506,6 +506,18 @@ OWN = {
         ("padding", "= inside(column + 1, width);", "= UINTPTR_MAX;"),
         *_SCALED_UP,
     ),
+    "depthwise_conv2d_s8_simd32_narrow": (
+        ("tail", '"strb r12, [r1, r11]\\n"\n        "add', '"strb r11, [r1, r11]\\n"\n        "add'),  # a pair's second
+        ("tail", '"add r5, r5, r2\\n"', '""'),  # the last channels
+        ("tail", '"ldr r4, [r3]\\n"\n        "mov r5, r11\\n"', '"ldr r4, [r3, r10]\\n"\n        "mov r5, r11\\n"'),
+        ("tail", "next.back = 1 - (2 * PAIRS - 1) * channels;", "next.back = 2 - (2 * PAIRS - 1) * channels;"),
+        ("padding", "CONSTANTS * ((channels + 3) & ~3)", "CONSTANTS * (channels & ~3)"),
+        ("padding", '"smlabb r12, r8, r5, r12\\n"', '""'),  # before the first column
+        ("padding", '"smlad r12, r10, r4, r12\\n"', '""'),  # behind the last one of an odd number
+        ("padding", 'FIRST_ENDED("r8", "r8")', 'FIRST_ENDED("r8", "r10")'),  # of an even number
+        ("padding", "x[i] != NULL ? channels : 0", "channels"),
+        *_SCALED_UP,
+    ),
     "depthwise_conv2d_s8_simd32_up": (
         *_DEPTHWISE_SIMD32,
         *_SCALED_UP,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,18 @@ def _strips(rng: Rng) -> Iterator[Graph]:
         x = (1, 4 - pad.top - pad.bottom, (width - 1) * stride + 3 - pad.left - pad.right, channels)
         shared = {"stride": (1, stride), "dilation": (1, 1), "padding": pad}
         data = ONE_SIDED if channels % 2 else without_most
+        yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
+
+
+def _narrow(rng: Rng) -> Iterator[Graph]:
+    """Depthwise convolutions of 3x3 windows whose rows are as wide as the input's, up to eight columns."""
+    without_most = replace(ONE_SIDED, clamp=ops.Clamp(-30, 127))
+    pads = ((1, 1), (1, 0), (0, 1), (2, 1))
+    for width, number in product(range(3, 9), range(4)):
+        channels, (top, bottom) = (4, 8, 12, 5 + width % 3)[number], pads[number]
+        x, pad = (1, 4 - top - bottom, width, channels), ops.Padding(top, bottom, 1, 1)
+        shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
+        data = (ONE_SIDED, without_most)[(width + number) % 2]
         yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
 
 
@@ -699,6 +712,7 @@ def cases() -> list[Graph]:
     found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
     found += [*_constant_channels(np.random.default_rng(14)), *_coarse(np.random.default_rng(15))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
+    found += _narrow(np.random.default_rng(16))
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]
 

@@ -106,6 +106,19 @@ def test_rows_that_a_strip_computes_have_windows_of_three_by_three_and_no_output
     assert not found((3, 3), stride=(1, 3)) and not found((3, 3), dilation=(1, 2))
 
 
+def test_rows_with_code_of_their_width_have_three_to_eight_columns_and_one_of_padding_on_either_side() -> None:
+    def found(width: int, left: int = 1, right: int = 1, stride: int = 1) -> list[str]:
+        data, shared = replace(ONE_SIDED, clamp=ops.Clamp(-30, 90)), {"stride": (1, stride), "dilation": (1, 1)}
+        padding = ops.Padding(1, 1, left, right)
+        rng = np.random.default_rng(0)
+        graph = linear(ops.DepthwiseConv2d, rng, data, (1, 4, width, 8), (1, 3, 3, 8), padding=padding, **shared)
+        kernels = candidates(next(graph.nodes()), (Isa.SIMD32, Isa.C))
+        return [k.tile.name for k in kernels if k.variant.suffix == "simd32_narrow"]
+
+    assert [found(width) for width in (2, 3, 5, 8, 9)] == [[], ["u10_p3"], ["u10_p5"], ["u10_p8"], []]
+    assert found(5, left=0, right=2) == found(5, left=2, right=0) == found(5, right=0) == found(5, stride=2) == []
+
+
 def test_words_take_two_bytes_per_weight_sixteen_per_channel_and_one_of_padding() -> None:
     assert pack(depthwise_layer(9, 8)).nbytes == 8 * (2 * 9 + 16 + 1)
     assert pack(depthwise_layer(9, 7)).nbytes == pack(depthwise_layer(7, 7)).nbytes == 8 * (2 * 9 + 16 + 1)

@@ -1,5 +1,6 @@
 """The depthwise convolutions for Armv6 SIMD (`depthwise_conv2d_s8_simd32.inc` and, for 3x3 windows,
-`depthwise_conv2d_s8_simd32_strip.inc`): their packed weights, and the proof that sums and rounding are exact.
+`depthwise_conv2d_s8_simd32_strip.inc` and `depthwise_conv2d_s8_simd32_narrow.inc`): their packed weights, and the proof
+that sums and rounding are exact.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ from shoehorn_mcu.ops import DepthwiseConv2d
 CHANNELS = 4  # channels that are computed at once, and the fewest there may be
 LEAST_TAPS, MOST_TAPS = 2, 49
 PAIRS = 29  # of columns that a strip holds: 48 bytes of the stack each
+
+NARROW = range(3, 9)  # the widths of rows that have code of their own
 
 
 class Depthwise(NamedTuple):
@@ -239,6 +242,31 @@ def _strip_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     )
 
 
+def _accepts_narrow(node: Node[DepthwiseConv2d]) -> bool:
+    """A strip whose rows are as wide as the input's, with a column of padding on either side."""
+    op, width = node.op, node.x.type.nhwc[2]
+    padded = op.padding.left == 1 and op.stride[1] == 1 and node.output.type.nhwc[2] == width
+    return padded and width in NARROW and _accepts_strip(node)
+
+
+def _narrow_fits(node: Node[DepthwiseConv2d], tile: Tile) -> bool:
+    return node.x.type.nhwc[2] == tile.sizes["pixels"]
+
+
+def _narrow_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
+    """Counts of blocks of four channels, of pairs of columns behind the first in these, and of last single columns."""
+    op = node.op
+    pixels, channels = node.output.type.nhwc[2:]
+    blocks = -(-channels // CHANNELS)
+    return Work(
+        blocks=blocks,
+        twos=blocks * (pixels // 2 - 1),
+        ones=blocks * (pixels % 2),
+        overlaps=channels % CHANNELS > 0,
+        clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+    )
+
+
 def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of pixels, blocks of four channels, and taps; and of the tables of taps."""
     op = node.op
@@ -311,6 +339,18 @@ _VARIANTS = (
         pixels_at_once=_most,
         pack=_pack_strip,
         behind=lambda node, tile: behind_whole_rows(node, _most(node, tile), CHANNELS),
+    ),
+    Variant(
+        DEPTHWISE,
+        _narrow_work,
+        suffix="simd32_narrow",
+        isa=Isa.SIMD32,
+        accepts=_accepts_narrow,
+        tiles=tuple(Tile(up=UP_POINT, pixels=width) for width in NARROW),
+        fits=_narrow_fits,
+        same_time=True,
+        pack=_pack_strip,
+        behind=lambda node, tile: behind_whole_rows(node, tile.sizes["pixels"], CHANNELS),
     ),
 )
 
