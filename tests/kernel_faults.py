@@ -318,7 +318,7 @@ _FRAMED = (  # of conv2d_s8_framed.inc
 )
 
 _ROW = (
-    ("tail", "+ ((outputs & 3) > 0 ? 1 : 0)", ""),  # the last one to three outputs
+    ("tail", "((outputs & 3) > 0 ? 1 : 0)", "0"),  # the last one to three outputs
     ("tail", ".some = (outputs & 3) - 4", ".some = 3 - 4"),
     ("tail", '"bcc .Leven%=\\n" EXTENDED(SECOND, "0")', '"b .Leven%=\\n" EXTENDED(SECOND, "0")'),  # a single four
     ("tail", '"bls .Llast_word%=\\n"', '"b .Llast_word%=\\n"'),  # of a rest of three elements
