@@ -464,8 +464,8 @@ def run_by_lines(faults: list[Fault], jobs: int, out: Path, lines: Lines) -> lis
     with tempfile.TemporaryDirectory() as folder, out.open("a") as log, ThreadPoolExecutor(jobs) as threads:
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(jobs):
-            copies.put(Copy(Path(folder) / str(number)))
-        present = Copy(Path(folder) / "all").collected()
+            copies.put(copy := Copy(Path(folder) / str(number)))
+        present = copy.collected()
 
         def tried(fault: Fault) -> None:
             copy = copies.get()

@@ -36,7 +36,8 @@ SH_INLINED sh_words sh_words_at(const int8_t *from)
     return found;
 }
 
-// Adds four elements of each pixel, those of one lane of x, times their weights. lane: a constant.
+// Multiplies the four elements in one lane of each pixel's x with their weights, and adds the
+// products to the sums. lane: a constant.
 #define SH_ADD_LANE(sums, x, weights, lane, pixels)                                                \
     for (int32_t v = 0; v < SH_FOURS; v++) {                                                       \
         const int8x16_t w = vld1q_s8((weights) + 4 * SH_OUTPUTS * (lane) + 16 * v);                \

@@ -41,7 +41,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class _Point:
-    """A place in a curve, and what is said there: bytes across, time or MACs upwards."""
+    """A point of a curve, bytes across and time or MACs upwards, and the words that a pointer is shown there."""
 
     bytes: int
     work: int

@@ -23,7 +23,7 @@ TURNS = {1: 8, 2: 16}  # by pixels: words of a turn of the inner loop
 _WORD = 4  # bytes
 _FOUR = ((0, 2), (1, 3))  # the words of four elements
 _RESTS: tuple[tuple[tuple[int, int], ...], ...] = ((), ((-1, 0),), ((0, 1),), ((-1, 1), (0, 2)))
-"""And those of the elements after the last four, by their number; -1: an element whose weight is 0."""
+"""The words of one to three elements behind the last four, by how many they are; -1: an element of weight 0."""
 
 
 def words_of(run: int) -> list[tuple[int, int]]:
@@ -95,7 +95,7 @@ def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
 
 
 def _calls(node: Node[Conv2d]) -> tuple[int, int]:
-    """Calls of assembly that compute pixels of a row, and those of them whose windows reach into the padding."""
+    """How many calls of assembly compute a row, and how many of these have windows that reach into the padding."""
     (op, width), pixels = (node.op, node.x.type.nhwc[2]), node.output.type.nhwc[2]
     reach = node.weights.type.shape[2]
     calls = framed = 0
