@@ -332,7 +332,7 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monke
         return plans[-1]
 
     monkeypatch.setattr(build, "plan_model", kept)
-    shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=512,psram=512").stdout
+    shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=600,psram=300").stdout
     (made,) = plans
     named = {placed.tensor for placed in divided(made.unit.plan)}
 
@@ -347,7 +347,7 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monke
 @pytest.mark.parametrize(
     ("board", "rooms", "streamed"),
     [
-        ("mps2-an386", {"ram": 512, "psram": 512}, True),
+        ("mps2-an386", {"ram": 600, "psram": 300}, True),
         pytest.param("mps2-an505", {"isram": 600, "psram": 300}, False, marks=pytest.mark.long),
         pytest.param("mps3-an547", {"isram": 600, "ddr": 300}, False, marks=pytest.mark.long),
     ],

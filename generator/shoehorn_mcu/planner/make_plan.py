@@ -41,6 +41,10 @@ def _silent(_: str) -> None:
     pass
 
 
+def _any(_: Plan) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Weighing:
     """How the fastest plan is compared with a smaller one: `price` returns a plan's predicted time.
@@ -68,6 +72,8 @@ class Scope:
     # Refuses what exceeds the capacity by groups of rows, though another order or blocks in bands may fit: nothing is
     # placed, which may take a minute.
     quick_refusal: bool = False
+    # Whether a plan that fits can be used, for the fastest one: of those that can the fastest is chosen.
+    usable: Callable[[Plan], bool] | None = None
 
 
 EVERYWHERE = Scope()
@@ -113,7 +119,7 @@ class _Search:
         self, problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, scope: Scope
     ) -> None:
         self._capacity, self._in_time, self._candidates = problem.capacity_bytes, goal is Goal.TIME, candidates
-        self._weighing, self._quick_refusal = weighing, scope.quick_refusal
+        self._weighing, self._quick_refusal, self._usable = weighing, scope.quick_refusal, scope.usable or _any
         self._keep_rows = scope.keep_rows and not (scope.brief and goal is Goal.SRAM)
         self._best: Plan | None = None  # the smallest one so far
         self._fitting: Plan | None = None  # of those that fit the one with the least work
@@ -134,7 +140,7 @@ class _Search:
         limit = candidates.whole.arena_bytes if self._capacity is None else self._capacity
         for plan in candidates.within(limit):
             self._best = _lower(self._best, plan)
-            if plan.arena_bytes <= limit:
+            if plan.arena_bytes <= limit and self._usable(plan):
                 self._fitting = _because(plan, plan.outcome.reason or _FASTEST)
                 for kept in candidates.keeping(plan, limit) if self._keep_rows else ():
                     self._fitting = kept
@@ -144,7 +150,7 @@ class _Search:
         for plan in candidates.recomputing(limit):
             self._best = _lower(self._best, plan)
             less = self._fitting is None or candidates.extra(plan) < candidates.extra(self._fitting)
-            if plan.arena_bytes <= limit and less:
+            if plan.arena_bytes <= limit and less and self._usable(plan):
                 self._fitting = _because(plan, plan.outcome.reason or _FASTEST)
         for plan in candidates.spared(limit) if self._fitting is None and self._keep_rows else ():
             self._fitting = plan

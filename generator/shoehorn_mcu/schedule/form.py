@@ -28,7 +28,8 @@ class Form:
     """A graph with kernels, and what is asked of its plan.
 
     With `left` no row overlaps those of its window, and so many bytes of the capacity are for scratch alone. The
-    smallest plan is searched as far as it may be as small as the `known` one.
+    smallest plan is searched as far as it may be as small as the `known` one. With `divides` the fastest plan is one of
+    those that can be divided among the memories.
     """
 
     cuts: Cuts
@@ -37,18 +38,27 @@ class Form:
     say: Say
     left: int | None = None
     known: Scheduled | None = None
+    divides: bool = False
 
     def scheduled(self) -> Scheduled:
         """The plan of the rows that the kernels compute, not checked yet. Raises DoesNotFit and Undivided."""
         plan = self._plan()
-        graph, stages = self.cuts.chosen(plan.cascades)
-        problem = replace(self._problem, blocks=()) if graph is self.cuts.graph else self.lowered(graph, stages)
-        chosen = _Chosen(self, plan, graph, stages, problem)
+        chosen = self._chosen(plan)
         if self.memories:
             self.say("memories")
             return chosen.in_memories()
         most = plan.arena_bytes if self.request.goal is Goal.SRAM else self.request.capacity_bytes
-        return chosen.finished(problem, plan, {SRAM: most})
+        return chosen.finished(chosen.problem, plan, {SRAM: most})
+
+    def _chosen(self, plan: Plan) -> _Chosen:
+        graph, stages = self.cuts.chosen(plan.cascades)
+        problem = replace(self._problem, blocks=()) if graph is self.cuts.graph else self.lowered(graph, stages)
+        return _Chosen(self, plan, graph, stages, problem)
+
+    def _is_divided(self, plan: Plan) -> bool:
+        """Whether the plan has a place in the memories, by tensors or by rows."""
+        problem = self._chosen(plan).problem
+        return any(spread(problem, plan, self.memories, by_rows) is not None for by_rows in (False, True))
 
     def lowered(self, graph: Graph, stages: Sequence[Stage], cuts: Cuts | None = None) -> Problem:
         """The problem of a graph and its stages, with the choices of `cuts`, for this request."""
@@ -79,6 +89,7 @@ class Form:
                 keep_rows=len(self.memories) < 2,
                 below=self.known.plan.total_bytes + 1 if self.known else None,
                 unchecked=True,
+                usable=self._is_divided if self.divides else None,
             ),
         )
 

@@ -61,13 +61,14 @@ def _searched(cuts: Cuts, request: PlanRequest, say: Say) -> Scheduled:
 def _within(cuts: Cuts, request: PlanRequest, memories: Sequence[Memory], say: Say) -> Scheduled:
     """The plan in these memories: one for an arena as large as all of them, or less where it cannot be divided.
 
-    One with rows of a tensor in several memories is taken where it is faster, or the only one.
+    One with rows of a tensor in several memories is taken where it is faster, or the only one. Where the fastest plan
+    of no size can be divided, slower ones are tried.
     """
     total = sum(memory.bytes for memory in memories)
     if [memory.name for memory in memories] == [SRAM] and not memories[0].cycles:
         return _Search(cuts, replace(request, capacity_bytes=total), (), say).best()
     refused: Undivided | None = None  # the last one
-    by_rows: Scheduled | None = None  # the fastest one
+    by_rows: Scheduled | None = None  # the fastest one, or a slower one by tensors
     for share in _SHARES if len(memories) > 1 else _SHARES[:1]:
         search = _Search(cuts, replace(request, capacity_bytes=int(total * share)), memories, say)
         try:
@@ -82,6 +83,11 @@ def _within(cuts: Cuts, request: PlanRequest, memories: Sequence[Memory], say: S
             made = search.less_waiting(made)
             return made if request.goal is Goal.SRAM else made.or_faster(by_rows)
     assert refused is not None
+    if by_rows is None and request.goal is not Goal.SRAM:
+        try:
+            by_rows = _Search(cuts, replace(request, capacity_bytes=total), memories, say, divides=True).best()
+        except Undivided as error:
+            by_rows = error.by_rows
     if by_rows is not None:
         return _Search(cuts, request, memories, say).less_waiting(by_rows)
     raise DoesNotFit(_undivided(refused, memories), refused.plan.arena_bytes, total)
@@ -99,15 +105,19 @@ def _undivided(refused: Undivided, memories: Sequence[Memory]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Plans for one arena of the request's capacity, divided among `memories` if there are any; else Undivided."""
+    """Plans for one arena of the request's capacity, divided among `memories` if there are any; else Undivided.
+
+    With `divides` plans that are slower than others that cannot be divided are tried as well.
+    """
 
     cuts: Cuts
     request: PlanRequest
     memories: Sequence[Memory]
     say: Say
+    divides: bool = False
 
     def _made(self, cuts: Cuts, left: int | None = None, known: Scheduled | None = None) -> Scheduled:
-        return Form(cuts, self.request, self.memories, self.say, left, known).scheduled()
+        return Form(cuts, self.request, self.memories, self.say, left, known, self.divides).scheduled()
 
     def best(self) -> Scheduled:
         """The plan for the request's goal.
