@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from tflite_writer import stacked_model
 
 from shoehorn_mcu.cli.group import main
+from shoehorn_mcu.planner.effort import BUDGET
 from shoehorn_mcu_host.base import sandbox
 from shoehorn_mcu_host.firmware import build
 
@@ -35,6 +36,10 @@ os.environ["PLATFORMIO_EXTRA_SCRIPTS"] = f"pre:{Path(__file__).with_name('pio_ob
 _PIO_ENDED = build._ended
 if pio_server.POSSIBLE:
     build._ended = pio_server.ended
+
+# Orders of single rows are searched for a twelfth of the time or less, but where a test asks for `full_effort`.
+_EFFORT = {name: getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
+BUDGET.LEAST_SECONDS = BUDGET.MOST_SECONDS = 0.1
 
 
 def pytest_collection_finish() -> None:
@@ -84,10 +89,10 @@ def pio_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Orders of single rows are searched for a twelfth of the time: for tests of what is told of a plan, and done."""
-    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.LEAST_SECONDS", 0.1)
-    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.MOST_SECONDS", 0.1)
+def full_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orders of single rows are searched as long as for users: for tests of how good the plans are."""
+    for name, seconds in _EFFORT.items():
+        monkeypatch.setattr(BUDGET, name, seconds)
 
 
 @pytest.fixture(scope="session")

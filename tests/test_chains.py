@@ -109,6 +109,7 @@ def within(part: float) -> Scheduled:
 
 
 def test_a_chain_in_bands_makes_a_plan_that_groups_alone_do_not_reach(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.MOST_SECONDS", 20.0)
     with monkeypatch.context() as only_bands:
         only_bands.setattr(Candidates, "recomputing", lambda self, capacity: iter(()))
         plan = within(0.93).plan

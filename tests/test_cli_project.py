@@ -267,6 +267,7 @@ def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path
     assert fits.exit_code == 0
 
 
+@pytest.mark.usefixtures("full_effort")
 def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be():
     def planned(*options: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(gen("plan", DIGITS, *options, "--json").stdout)["plan"]
@@ -284,6 +285,7 @@ def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be(
     assert (least["blocks"], least["recomputed_macs"]) == ([], 0)
 
 
+@pytest.mark.usefixtures("full_effort")
 @needs_shared
 @pytest.mark.parametrize(
     ("model", "board", "parts"),
@@ -300,6 +302,7 @@ def test_what_is_too_large_for_a_board_is_told_which_boards_have_room(model: str
     assert not Path("never-written").exists()
 
 
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize(
     ("model", "stream"),
     [

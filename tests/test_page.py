@@ -500,7 +500,6 @@ def test_gen_plan_writes_the_page_and_nothing_over_a_stranger_s_file(gen: Gen, t
     assert mine.read_text() == "mine"
 
 
-@pytest.mark.usefixtures("little_effort")
 def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_time(gen: Gen, tmp_path: Path):
     done = gen("plan", DIGITS, "--sram", "2000", "--pareto", "--html", tmp_path / "p.html", "--json")
     report = json.loads(done.stdout)

@@ -323,7 +323,6 @@ def test_the_document_of_a_plan_has_the_memory_of_each_row():
         PlanDocument.model_validate(short, strict=False)
 
 
-@pytest.mark.usefixtures("little_effort")
 def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monkeypatch: pytest.MonkeyPatch):
     plan_model, plans = build.plan_model, []
 
@@ -343,7 +342,6 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monke
 
 
 @needs_qemu
-@pytest.mark.usefixtures("little_effort")
 @pytest.mark.parametrize(
     ("board", "rooms", "streamed"),
     [

@@ -94,6 +94,7 @@ def test_the_camera_loop_of_the_streaming_page_sees_what_the_reference_sees(gen:
     assert said.decode() == "".join(f"{int(b > a)} {a} {b}\n" for a, b in scores)
 
 
+@pytest.mark.usefixtures("full_effort")
 @needs_shared
 @pytest.mark.parametrize(
     ("name", "most"),
