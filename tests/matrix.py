@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from elftools.elf.elffile import ELFFile
@@ -786,11 +787,15 @@ def unit(of: Matrix, board: targets.Board) -> Unit:
 
 
 def firmware(of: Matrix, board: targets.Board) -> Bundle:
-    """The project folder's files."""
+    """The project folder's files; not its page nor what choices did, which nobody reads and which take long."""
     made = unit(of, board)
     found = constants(made)
-    said = report(of.graph, board, (), made.plan, made.stages, (found.bytes, 0, None))
-    return project(made, found, board, "none", timeless(said))
+    with (
+        patch("shoehorn_mcu.firmware.report._choices", lambda _: []),
+        patch("shoehorn_mcu.emit.folder.project.page", lambda *_: ""),
+    ):
+        said = report(of.graph, board, (), made.plan, made.stages, (found.bytes, 0, None))
+        return project(made, found, board, "none", timeless(said))
 
 
 LAST_ROW_FIRST = """// Computes the parts of a step one after the other, the last one first.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.kernels import Instance
-from shoehorn_mcu.kernels.choice import with_scratch
+from shoehorn_mcu.kernels.choice import choices, with_scratch
 from shoehorn_mcu.kernels.cost import Unit
 from shoehorn_mcu.kernels.linear.toom_cook import CHOICE as TOOM_COOK
 from shoehorn_mcu.machine.memories import name_of
@@ -118,6 +118,11 @@ def _is_toom_cook(kernel: Instance) -> bool:
     return kernel.variant.choice == TOOM_COOK
 
 
+def _may_be_toom_cook(stage: Stage) -> bool:
+    machine = stage.machine
+    return any(map(_is_toom_cook, choices(stage.node, machine.isas, machine.packs, machine.disabled)))
+
+
 def _choices(stages: Sequence[Stage]) -> list[Json]:
     """What the choices of passes.CHOICES did: bytes of constants before and after they were packed; the ops that found
     no flash or no scratch for transformed weights (`without_room`).
@@ -126,8 +131,8 @@ def _choices(stages: Sequence[Stage]) -> list[Json]:
     over = sum(stage.in_place is not None or stage.behind is not None for stage in stages)
     sizes = {"bytes_before": sum(packed.values()), "bytes_after": sum(stage.packed_bytes for stage in packed)}
     kernels = [stage.kernel for stage in stages]
-    best = (with_scratch(stage.node, stage.machine) for stage in stages if not _is_toom_cook(stage.kernel))
-    refused = [found for found in best if any(map(_is_toom_cook, found))]
+    others = (stage for stage in stages if not _is_toom_cook(stage.kernel) and _may_be_toom_cook(stage))
+    refused = [stage for stage in others if any(map(_is_toom_cook, with_scratch(stage.node, stage.machine)))]
     return [
         {"name": "pre-pack-weights", "ops": len(packed), **sizes},
         {"name": TOOM_COOK, "ops": sum(map(_is_toom_cook, kernels)), "without_room": len(refused)},

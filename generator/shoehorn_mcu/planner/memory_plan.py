@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 SRAM = "sram"
@@ -256,7 +257,7 @@ class Plan:
         """The most cores that compute a step."""
         return max((step.cores for step in self.steps), default=1)
 
-    @property
+    @cached_property
     def cores_by_op(self) -> Mapping[str, int]:
         """By op that has steps: the most cores that compute one of them."""
         found: dict[str, int] = {}
