@@ -49,7 +49,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the examples, beside the generator's folder as in the repository; what git ignores is left out."""
     top = tmp_path_factory.mktemp("tree")
     (top / "generator").symlink_to(ROOT / "generator")
-    made = shutil.ignore_patterns("build", ".pio", "lib", "made", "digits", "target", "Cargo.lock", "*.onnx")
+    made = shutil.ignore_patterns("build", ".pio", "lib", "made", "digits", "target", "Cargo.lock", "*.onnx", "*.npz")
     return Path(shutil.copytree(EXAMPLES, top / "examples", ignore=made))
 
 
@@ -89,6 +89,20 @@ def test_the_gestures_of_a_stream_are_told_each_quarter_of_a_second(tree: Path):
     assert settled == {name: {name} for name in SETTLED}
 
 
+@needs("cmake", HOST[0])
+def test_an_extra_heart_beat_is_told_as_long_as_it_is_in_the_window(tree: Path):
+    done = subprocess.run([sys.executable, tree / "build.py", "heartbeat"], capture_output=True, text=True, timeout=300)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split(" s ") for line in done.stdout.splitlines() if re.fullmatch(r"\d+\.\d s \w+", line)]
+    told = {float(at): kind for at, kind in lines}
+    assert (len(told), min(told), max(told)) == (80, 2.2, 18.0)
+    changes = [at for at, before in zip([*told][1:], told, strict=False) if told[at] != told[before]]
+    assert [told[at] for at in (2.2, *changes)] == ["regular", "extra", "regular", "none"]
+    assert changes[0] < 6.0 < changes[1] < 8.1, "the extra beat is in windows that end before 8.1 s"
+    assert 12.0 < changes[2] < 14.1
+
+
 @needs_rust("cargo", "cc")
 def test_the_rust_program_reads_the_digit(tree: Path):
     env = {**os.environ, "PATH": RUST_PATH}
@@ -103,9 +117,9 @@ def test_the_rust_program_reads_the_digit(tree: Path):
 
 
 @needs("cmake")
-@pytest.mark.parametrize("name", ["always-on", "cmake", "zephyr", "esp-idf"])
+@pytest.mark.parametrize("name", ["always-on", "cmake", "heartbeat", "zephyr", "esp-idf"])
 def test_cmake_says_that_the_library_is_missing(name: str, tmp_path: Path):
-    folder = Path(shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("digits", "gesture")))
+    folder = Path(shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("digits", "gesture", "heartbeat")))
     command = ["cmake", "-S", folder, "-B", tmp_path / "build"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "IDF_PATH": str(tmp_path)})
 

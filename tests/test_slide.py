@@ -12,7 +12,7 @@ from samples import sample
 from slide_nets import Net, ecg, har, lying, random_net, tcn, whole_stream
 
 from shoehorn_mcu import importers, ops, passes
-from shoehorn_mcu.ir import Graph, Op, Quant, Signature, TensorType
+from shoehorn_mcu.ir import DType, Graph, Op, Quant, Signature, Tensor, TensorType, verify
 from shoehorn_mcu.passes import BY_ROWS
 from shoehorn_mcu.passes.ends import slide_check
 from shoehorn_mcu.passes.ends.kept_rows import choices
@@ -118,6 +118,32 @@ def test_a_sequence_along_columns_is_slid_like_one_along_rows(seed: int) -> None
     found, wanted = checked(lying(standing), 2), slid(standing, 2)
 
     assert found.windows.graph.tensors["x"].type.shape == (1, 40, 1, 3)
+    assert (found.step.macs, found.step.state_bytes) == (wanted.step.macs, wanted.step.state_bytes)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_input_that_is_quantised_before_it_gets_rows_is_slid_like_one_that_has_them(turned: bool) -> None:
+    """As QDQ files of Conv1d have them: float32 samples, then int8, and a row for each sample last."""
+    net = Net("sequence", {"x": (1, 40, 1, 3)}, 1)
+    net.conv(4, 3)
+    net.dense(3)
+    inner = net.graph()
+    kind, given = inner.tensors["x"].type, (1, 3, 40) if turned else (1, 1, 120)
+    tensors = {
+        **inner.tensors,
+        "raw": Tensor("raw", TensorType(given, DType.FLOAT32)),
+        "stored": Tensor("stored", replace(kind, shape=given)),
+    }
+    ahead: list[Op] = [ops.Quantize(name="quantise", inputs=("raw",), output="stored")]
+    if turned:
+        tensors["turned"] = Tensor("turned", replace(kind, shape=(1, 40, 3)))
+        ahead.append(ops.Transpose(name="turn", inputs=("stored",), output="turned", perm=(0, 2, 1)))
+    ahead.append(ops.Reshape(name="rows", inputs=(ahead[-1].output,), output="x", shape=kind.shape))
+    graph = replace(inner, tensors=tensors, ops=(*ahead, *inner.ops), inputs=("raw",))
+    found, wanted = checked(verify(graph), 2), slid(inner, 2)
+
+    assert found.windows.graph.tensors["raw"].type == TensorType((1, 40, 1, 3), DType.FLOAT32)
+    assert found.windows.turned is turned
     assert (found.step.macs, found.step.state_bytes) == (wanted.step.macs, wanted.step.state_bytes)
 
 

@@ -80,7 +80,8 @@ def computed(graph: Graph, given: Mapping[str, Array]) -> dict[str, Array]:
 def windows(graph: Graph, hop: int, said: str = "") -> Windows:
     """The model as windows that move by `hop` rows; raises SlideError where its inputs are none.
 
-    An input that is reshaped first gets the rows that it is reshaped to, and a sequence of pixels gets a row for each.
+    An input that is reshaped first, or behind its quantisation, gets the rows that it is reshaped to, and a sequence of
+    pixels gets a row for each.
     `said`: the hop in the user's words.
     """
     if graph.states:
@@ -89,9 +90,9 @@ def windows(graph: Graph, hop: int, said: str = "") -> Windows:
             "leave --slide out"
         )
     turned = False
-    while (found := _first_mover(graph)) is not None:
-        turned = turned or isinstance(found, Transpose)
-        graph = _without(graph, found)
+    while (path := _first_mover(graph)) is not None:
+        turned = turned or isinstance(path[-1], Transpose)
+        graph = _without(graph, path)
     graph = upright(graph)
     kinds = {name: graph.tensors[name].type for name in graph.inputs}
     for name, kind in kinds.items():
@@ -109,17 +110,23 @@ def windows(graph: Graph, hop: int, said: str = "") -> Windows:
     return Windows(graph, hop, rows, turned)
 
 
-def _first_mover(graph: Graph) -> Op | None:
-    """A view that tells more places of an input apart, or a transpose, which alone reads it."""
+def _first_mover(graph: Graph) -> tuple[Op, ...] | None:
+    """A view that tells more places of an input apart, or a transpose, which alone reads it; or which alone reads what
+    ops make of it that take their operand in any shape, such as its quantisation. These ops come first.
+    """
     readers_of = readers(graph)
     for name in graph.inputs:
-        op = only_reader(graph, readers_of, name)
+        path: list[Op] = []
+        while (op := only_reader(graph, readers_of, path[-1].output if path else name)) is not None:
+            path.append(op)
+            if not (op.any_shape and len(op.inputs) == 1):
+                break
         if op is None or op.output in graph.results:
             continue
         given, kind = graph.tensors[name].type, graph.tensors[op.output].type
         more = (_places(kind), kind.rows) > (_places(given), given.rows) and len(kind.shape) > 2
         if isinstance(op, Transpose) or (isinstance(op, Reshape) and more):
-            return op
+            return tuple(path)
     return None
 
 
@@ -127,11 +134,16 @@ def _places(kind: TensorType) -> int:
     return kind.elements // max(1, kind.nhwc[3])
 
 
-def _without(graph: Graph, op: Op) -> Graph:
-    """Gives the input that the op reads the shape, or the order of dimensions, of what it writes."""
-    (name,) = op.inputs
-    tensors = {**graph.tensors, name: replace(graph.tensors[op.output], name=name)}
-    ops = [reading(each, {op.output: name}) for each in graph.ops if each is not op]
+def _without(graph: Graph, path: Sequence[Op]) -> Graph:
+    """Gives the input and what the first ops of `path` make of it the shape, or the order of dimensions, that the last
+    one, which goes, writes.
+    """
+    *ahead, mover = path
+    shape = graph.tensors[mover.output].type.shape
+    shaped = [path[0].inputs[0], *(op.output for op in ahead)]
+    kinds = {name: replace(graph.tensors[name].type, shape=shape) for name in shaped}
+    tensors = {**graph.tensors, **{name: Tensor(name, kind) for name, kind in kinds.items()}}
+    ops = [reading(each, {mover.output: mover.inputs[0]}) for each in graph.ops if each is not mover]
     return with_ops(replace(graph, tensors=tensors), ops)
 
 
