@@ -8,7 +8,8 @@
 A fault is one change of one line: a comparison one off or turned round, plus for minus, a number one more, `and` for
 `or`, either side of one of these without effect, a `not` left out, min for max, a guard that never fires. The
 unmodified project runs first, with the tests of all areas asked for: where they fail, no fault is planted. The areas
-get the same number of faults each; the seed chooses the lines. For each fault the quick tests of its area run first,
+get the same number of faults each; the seed chooses the lines, by their texts, so it chooses the same ones in a later
+state of the project where they are there still. For each fault the quick tests of its area run first,
 then, without --quick, the area's other tests, and with --whole the whole fast suite; a run with more tests tries the
 survivors of an earlier one once more. With --lines a fault in Python meets the fast tests that execute its line, the
 quickest first and ten minutes of them at most, as the recording of planted_lines.py says, and then the tests of its
@@ -25,9 +26,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
+import hashlib
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -361,17 +363,29 @@ def faults_of(area: str) -> list[Fault]:
 
 
 def chosen(count: int, seed: int, areas: list[str]) -> list[Fault]:
-    """So many faults, the same number in each area (one more in the first ones), no two in one line."""
-    picked: list[Fault] = []
+    """So many faults, the same number in each area (one more in the first ones), no two in one line.
+
+    The first faults are one of each area, the next ones another of each, so a run that is broken off has met all areas.
+    """
+    found: list[tuple[int, int, Fault]] = []
     for place, area in enumerate(areas):
         wanted = count // len(areas) + (place < count % len(areas))
         lines: dict[tuple[str, int], Fault] = {}
-        pool = faults_of(area)
-        random.Random(f"{seed} {area}").shuffle(pool)
-        for fault in pool:
+        for fault in sorted(faults_of(area), key=functools.partial(_drawn, seed)):
             lines.setdefault((fault.path, fault.line), fault)
-        picked += list(lines.values())[:wanted]
-    return picked
+        found += [(turn, place, fault) for turn, fault in enumerate(list(lines.values())[:wanted])]
+    return [fault for _, _, fault in sorted(found, key=lambda each: each[:2])]
+
+
+def _drawn(seed: int, fault: Fault) -> str:
+    """Where the seed puts a fault: hashed from its own text alone, so changes elsewhere in the area do not move it."""
+    row = _rows(fault.path)[fault.line - 1]
+    return hashlib.sha256(f"{seed} {fault.path} {row.strip()} {fault.within(row).strip()}".encode()).hexdigest()
+
+
+@functools.cache
+def _rows(path: str) -> list[str]:
+    return (ROOT / path).read_text().splitlines()
 
 
 class Copy:

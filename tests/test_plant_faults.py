@@ -54,6 +54,19 @@ def test_a_planted_fault_is_python_still() -> None:
         ast.parse(fault.apply((ROOT / fault.path).read_text()))
 
 
+def test_the_seed_chooses_the_same_faults_where_others_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    areas = ["tune", "cores"]
+    before = chosen(6, 3, areas)
+    first = before[0]
+    monkeypatch.setattr(plant_faults, "faults_of", lambda area: [f for f in faults_of(area)[::-1] if f != first])
+    after = chosen(6, 3, areas)
+
+    assert [fault.area for fault in before] == areas * 3
+    assert {(fault.path, fault.line) for fault in chosen(6, 4, areas)} != {(f.path, f.line) for f in before}
+    assert len(set(before) & set(after)) == 5 or {first.line} == {fault.line for fault in set(after) - set(before)}
+    assert [fault for fault in after if fault.area == "cores"] == [fault for fault in before if fault.area == "cores"]
+
+
 def test_a_recording_finds_lines_where_they_stand_now(tmp_path: Path) -> None:
     told = {
         "tests": {"slow": 2.0, "fast": 1.0},
