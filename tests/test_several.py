@@ -321,6 +321,11 @@ def test_where_a_system_provides_stacks_the_ram_counts_one_for_each_core(tmp_pat
     (together, _), spec = firmware_of_several([(digits(tmp_path, "one"), Options())], NATIVE), NATIVE.spec
 
     assert together.ram_bytes == together.arena_bytes + spec.firmware_ram_bytes + spec.stack_bytes
+    (one,) = together.models
+    steps = tuple(replace(step, cores=3) for step in one.unit.plan.steps)
+    shared = replace(one, unit=replace(one.unit, plan=replace(one.unit.plan, steps=steps)))
+    for models in ((one, shared), (shared, one)):
+        assert replace(together, models=models).ram_bytes == together.ram_bytes + 2 * spec.stack_bytes
 
 
 def test_where_the_ram_of_a_family_is_known_the_prediction_is_of_that(tmp_path: Path):
