@@ -516,3 +516,20 @@ def test_images_are_as_few_as_the_flash_allows():
     assert [trial for each in found for trial in each] == group
     assert len(found) > 1
     assert list(tune.groups(group[:4], board)) == [group[:4]]
+
+
+@pytest.mark.parametrize("constants", [False, True])
+def test_an_image_is_filled_to_the_last_byte_of_flash_or_of_constants(
+    constants: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = targets.board("microbit")
+    taken = tune.flash.application_bytes(board.spec.cpu) + tune.flash.ERROR_BYTES
+    room = 0.0 if constants else tune._FLASH_SHARE * (board.spec.flash_bytes - taken)
+    third = tune._MOST_CONSTANTS // 3
+    monkeypatch.setattr(tune, "_MOST_CONSTANTS", 3 * third)
+    monkeypatch.setattr(tune, "_sizes", lambda of, _: (third * len(of) if constants else 0, room * len(of) / 3))
+    monkeypatch.setattr(tune, "_FLASH_SHARE", 1e9 if constants else tune._FLASH_SHARE)
+    layer = tune.Layer("k", (tall(4),), (), "", tall(4))
+    trial = tune.Trial(layer, candidates(tall(4), board.cpu.isas)[0])
+
+    assert [len(group) for group in tune.groups([trial] * 7, board)] == [3, 3, 1]
