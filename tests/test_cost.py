@@ -77,6 +77,18 @@ def test_a_row_is_predicted_to_take_instructions_on_every_core(op_class: type[Op
         assert row_cost(kernel, node, cpu, Unit.INSTRUCTIONS) >= 1
 
 
+def test_a_product_of_matrices_counts_four_outputs_at_once_and_the_rest_alone() -> None:
+    for node in samples(ops.MatMul, 40):
+        work, (inputs, outputs) = (
+            choose(node, ANY).work(node),
+            (node.inputs[0].type.shape[-1], node.output.type.shape[-1]),
+        )
+        counts = dict(work)
+
+        assert 4 * counts.get("tiles", 0) + counts.get("rests", 0) == counts["outputs"] == outputs
+        assert counts.get("rests", 0) < 4 and counts.get("loops", 0) == inputs * counts.get("tiles", 0)
+
+
 @pytest.mark.parametrize("op_class", [ops.Conv2d, ops.DepthwiseConv2d, ops.Dense, ops.FirstPartial, ops.NextPartial])
 def test_the_elements_of_inner_loops_are_the_multiply_accumulates(op_class: type[Op]) -> None:
     for node in samples(op_class):
