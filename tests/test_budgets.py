@@ -16,6 +16,7 @@ from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute import budgets
 from shoehorn_mcu.planner.recompute.search import Order
+from shoehorn_mcu.schedule import search
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.predict import time
 from shoehorn_mcu.schedule.request import PlanRequest
@@ -134,3 +135,16 @@ def test_more_memory_never_costs_time(monkeypatch: pytest.MonkeyPatch) -> None:
             compared += before is not None
             before = now
     assert compared > 40
+
+
+@pytest.mark.parametrize(("most", "found"), [(None, ""), (100, "badc"), (20, "bac"), (19, "bc"), (9, "c")])
+def test_other_forms_are_tried_from_the_lowest_peak_on(most: int | None, found: str, monkeypatch: Any) -> None:
+    """Of equal peaks the first one first; a form that copies or samples pixels is tried whatever its peak by rows."""
+    peaks = {"a": 20, "b": 10, "c": 101, "d": 21}
+    monkeypatch.setattr(search, "uncut", lambda cuts, request: cuts)
+    monkeypatch.setattr(search, "lowest_peak", lambda cuts: peaks[cuts.name])
+    forms = [SimpleNamespace(name=name) for name in "abcd"]
+    cuts: Any = SimpleNamespace(smaller=forms, copying=forms[2], sampling=None)
+    made = search._Search(cuts, PlanRequest(Goal.TIME), (), lambda _: None)._others_within(most)
+
+    assert "".join(each.name for each in made) == found  # type: ignore[attr-defined]
