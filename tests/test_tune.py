@@ -29,7 +29,7 @@ from shoehorn_mcu.firmware import build, tune
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, TensorType
 from shoehorn_mcu.kernels import candidates, choose, contract_of, within_flash
-from shoehorn_mcu.kernels.tuning import HEADER, Origin, load
+from shoehorn_mcu.kernels.tuning import HEADER, Origin, TuningError, load
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.machine.targets import Machine as Core
@@ -533,3 +533,14 @@ def test_an_image_is_filled_to_the_last_byte_of_flash_or_of_constants(
     trial = tune.Trial(layer, candidates(tall(4), board.cpu.isas)[0])
 
     assert [len(group) for group in tune.groups([trial] * 7, board)] == [3, 3, 1]
+
+
+def test_of_a_file_of_another_version_only_that_is_read(tmp_path: Path) -> None:
+    """Its other entries may have another form; the same entries of this version are damaged."""
+    path = tmp_path / "tuning.json"
+    path.write_text(json.dumps({HEADER: {"version": "0.0.1", "measured": 7}}))
+    found = load(path)
+    assert found.origin is not None and found.origin.version == "0.0.1" and not found.measured
+    path.write_text(json.dumps({HEADER: {"version": __version__, "measured": 7}}))
+    with pytest.raises(TuningError, match="damaged: 'shoehorn' is not as gen tune writes it; measure again"):
+        load(path)
