@@ -87,7 +87,7 @@ AREAS: Mapping[str, Area] = {
     "kernels": Area(
         ("runtime_c/kernels/*/*.inc", "runtime_c/include/*.h"),
         ("test_kernel_matrix",),
-        ("test_kernels", "test_runtime_c", "test_emit", "test_random_graphs"),
+        ("test_mve*", "test_neon*", "test_kernels", "test_runtime_c", "test_emit", "test_random_graphs"),
     ),
     "emit": Area(
         ("generator/shoehorn_mcu/emit/**/*.py",),
@@ -119,8 +119,8 @@ AREAS: Mapping[str, Area] = {
     ),
     "passes": Area(
         ("generator/shoehorn_mcu/passes/**/*.py",),
-        ("test_passes", "test_channel_ranges", "test_fold_constant_channels", "test_cli_project"),
-        ("test_importer", "test_split", *_ROAD),
+        ("test_passes", "test_channel_ranges", "test_fold*", "test_fused", "test_slide", "test_cli_project"),
+        ("test_slide_firmware", "test_importer", "test_split", *_ROAD),
     ),
     "importers": Area(
         ("generator/shoehorn_mcu/importers/**/*.py",),
@@ -167,7 +167,7 @@ AREAS: Mapping[str, Area] = {
     "firmware_templates": Area(
         ("firmware_templates/app/*.c", "firmware_templates/families/posix/**/*.c"),
         ("test_app", "test_link", "test_mlperf", "test_hostile*", "test_native_io", "test_validate"),
-        ("test_stream*", "test_several", "test_monitor", "test_cli_device", "test_build"),
+        ("test_energy_firmware", "test_stream*", "test_several", "test_monitor", "test_cli_device", "test_build"),
     ),
     "security": Area(
         (
@@ -212,12 +212,22 @@ AREAS: Mapping[str, Area] = {
             "generator/shoehorn_mcu/api.py",
         ),
         ("test_cli", "test_cli_plan", "test_api", "test_inspect", "test_boards", "test_errors"),
-        ("test_cli_*", "test_docs", "test_page", "test_doctor", "test_upgrade", *_ROAD),
+        ("test_slide_firmware", "test_cli_*", "test_docs", "test_page", "test_doctor", "test_upgrade", *_ROAD),
     ),
     "host": Area(
         ("host_tools/shoehorn_mcu_host/*/*.py",),
         ("test_link", "test_validate", "test_manifest", "test_boards", "test_stack", "test_cbuild", "test_files"),
-        ("test_hostile*", "test_outside", "test_samples", "test_flash", "test_monitor", "test_cores", "test_cycles"),
+        (
+            "test_hostile*",
+            "test_doctor",
+            "test_hosts",
+            "test_outside",
+            "test_samples",
+            "test_flash",
+            "test_monitor",
+            "test_cores",
+            "test_cycles",
+        ),
     ),
     "planner": Area(
         (
