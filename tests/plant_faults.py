@@ -327,8 +327,10 @@ def _executed(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _is_setting(node: ast.Assign) -> bool:
+    """Whether names in capitals are assigned, one or several."""
     (target,) = node.targets if len(node.targets) == 1 else (None,)
-    return isinstance(target, ast.Name) and target.id.isupper()
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    return all(isinstance(name, ast.Name) and name.id.isupper() for name in names)
 
 
 def _column(lines: list[str], node: ast.expr | ast.stmt) -> int:

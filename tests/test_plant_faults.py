@@ -39,6 +39,12 @@ def test_a_side_without_effect_changes_nothing_else() -> None:
                     assert values["x"] is values[{"a": "b", "b": "a"}[side]]
 
 
+def test_constants_in_capitals_are_left_alone() -> None:
+    text = "_MOST = 3\n_LEFT, _RIGHT = 1, 2\nmost = 4\na, B = 5, 6\n"
+
+    assert [fault.line for fault in python_faults("area", "f.py", text)] in ([3, 4, 4], [4, 4, 3])
+
+
 @pytest.mark.parametrize("area", AREAS)
 def test_every_area_has_files_faults_and_tests(area: str) -> None:
     found = faults_of(area)
