@@ -13,9 +13,11 @@ from test_again import op_by_op, u_net
 
 from shoehorn_mcu import PlanOptions, plan
 from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.planner.memory_plan import ANY_ORDER, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute import budgets
 from shoehorn_mcu.planner.recompute.search import Order
+from shoehorn_mcu.schedule import search
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.predict import time
 from shoehorn_mcu.schedule.request import PlanRequest
@@ -134,3 +136,42 @@ def test_more_memory_never_costs_time(monkeypatch: pytest.MonkeyPatch) -> None:
             compared += before is not None
             before = now
     assert compared > 40
+
+
+@pytest.mark.parametrize(("most", "found"), [(None, ""), (100, "badc"), (20, "bac"), (19, "bc"), (9, "c")])
+def test_other_forms_are_tried_from_the_lowest_peak_on(most: int | None, found: str, monkeypatch: Any) -> None:
+    """Of equal peaks the first one first; a form that copies or samples pixels is tried whatever its peak by rows."""
+    peaks = {"a": 20, "b": 10, "c": 101, "d": 21}
+    monkeypatch.setattr(search, "uncut", lambda cuts, request: cuts)
+    monkeypatch.setattr(search, "lowest_peak", lambda cuts: peaks[cuts.name])
+    forms = [SimpleNamespace(name=name) for name in "abcd"]
+    cuts: Any = SimpleNamespace(smaller=forms, copying=forms[2], sampling=None)
+    made = search._Search(cuts, PlanRequest(Goal.TIME), (), lambda _: None)._others_within(most)
+
+    assert "".join(each.name for each in made) == found  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("bound_of", "interrupted", "least", "bound"),
+    [(ANY_ORDER, False, 80, 80), (ANY_ORDER, False, 95, 90), (ANY_ORDER, True, 80, 90), ("groups", False, 80, 90)],
+)
+def test_a_form_that_is_not_planned_may_lower_the_bound(
+    bound_of: str, interrupted: bool, least: int, bound: int, monkeypatch: Any
+) -> None:
+    """The graph is planned, within 100 bytes and at least 90; its other form's peak is so high that it is not."""
+    outcome = SimpleNamespace(
+        bound_bytes=90, bound_of=bound_of, interrupted=interrupted, status=Status.OPTIMAL, reason="as low as can be"
+    )
+    made: Any = SimpleNamespace(plan=SimpleNamespace(outcome=outcome, total_bytes=100), time=1.0)
+    made.with_outcome = lambda **changes: changes
+    other = SimpleNamespace(peak=200)
+    cuts: Any = SimpleNamespace(peak=100, smaller=[other], copying=None, sampling=None)
+    monkeypatch.setattr(search, "uncut", lambda each, request: each)
+    monkeypatch.setattr(search, "lowest_peak", lambda each: each.peak)
+    monkeypatch.setattr(search, "least_in_any_order", lambda each, wanted: least if each is other else wanted)
+    monkeypatch.setattr(search._Search, "_made", lambda self, each, known=None: made)
+    found: Any = search._Search(cuts, PlanRequest(Goal.SRAM), (), lambda _: None)._smallest()
+
+    reason = f"as low as can be; another form of the graph has the bound {bound}, this one 90"
+    lowered = {"bound_bytes": bound, "status": Status.FEASIBLE, "reason": reason}
+    assert found == (lowered if bound < 90 else made)

@@ -95,6 +95,20 @@ def test_a_step_of_one_row_of_little_work_or_with_planned_scratch_stays_on_one_c
     assert used(costly(change(scratch_bytes=8)), scratch, 4) == [ROWS, 1, ROWS]
 
 
+def test_a_step_is_divided_from_the_least_work_on_that_of_its_own_rows():
+    problem, plan = change(), plan_of(b=64)
+    halves = replace(plan, steps=(plan.steps[0], Step("change", (0, 2)), Step("change", (2, 4)), plan.steps[2]))
+
+    def cores(row_cost: int) -> list[int]:
+        ops = tuple(replace(op, row_cost=row_cost) for op in problem.ops)
+        return used(replace(problem, ops=ops), halves, 4)
+
+    assert cores(LEAST_COST // 2) == [4, 2, 2, 4]
+    assert cores(LEAST_COST // 2 - 1) == [4, 1, 1, 4]
+    assert cores(LEAST_COST // 4) == [4, 1, 1, 4]
+    assert cores(LEAST_COST // 4 - 1) == [1, 1, 1, 1]
+
+
 def test_a_step_on_more_cores_than_rows_is_reported():
     assert "step 1 (change): 5 cores for 4 rows" in check(change(), plan_of(b=64, cores=ROWS + 1))
 

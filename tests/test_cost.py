@@ -41,7 +41,7 @@ from shoehorn_mcu.machine.targets import CPUS, Isa
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.planner.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.schedule import predict
-from shoehorn_mcu.schedule.stage import Stage
+from shoehorn_mcu.schedule.stage import Stage, _pointers
 
 COMPUTING = [op for op in ops.OPS if not op.view]
 
@@ -75,6 +75,18 @@ def test_a_row_is_predicted_to_take_instructions_on_every_core(op_class: type[Op
         kernel = choose(node, ANY)
 
         assert row_cost(kernel, node, cpu, Unit.INSTRUCTIONS) >= 1
+
+
+def test_a_product_of_matrices_counts_four_outputs_at_once_and_the_rest_alone() -> None:
+    for node in samples(ops.MatMul, 40):
+        work, (inputs, outputs) = (
+            choose(node, ANY).work(node),
+            (node.inputs[0].type.shape[-1], node.output.type.shape[-1]),
+        )
+        counts = dict(work)
+
+        assert 4 * counts.get("tiles", 0) + counts.get("rests", 0) == counts["outputs"] == outputs
+        assert counts.get("rests", 0) < 4 and counts.get("loops", 0) == inputs * counts.get("tiles", 0)
 
 
 @pytest.mark.parametrize("op_class", [ops.Conv2d, ops.DepthwiseConv2d, ops.Dense, ops.FirstPartial, ops.NextPartial])
@@ -322,3 +334,9 @@ def test_an_emulated_board_takes_the_instructions_that_were_predicted(gen: Gen, 
     timed = json.loads(gen("bench", folder, "--emulate", "--runs", "1", "--json").stdout)
 
     assert predicted == pytest.approx(timed["total"]["median"], rel=0.03)
+
+
+def test_pointers_that_are_padding_for_some_rows_are_counted_apart() -> None:
+    """Three places of two rows: always a row, a row once, always padding."""
+    assert _pointers([(0, 1), (None, 2), (None, None)]) == (1.5, 1)
+    assert _pointers([(0, 1), (1, 2)]) == (2.0, 0)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -183,6 +184,25 @@ def test_a_look_that_raises_is_a_check_that_failed(gen: Gen, monkeypatch: pytest
 
     assert result.exit_code == 1
     assert r"ValueError: metadata\nis damaged" in " ".join(result.stdout.split())
+
+
+def test_ports_are_found_with_those_that_may_not_be_opened_and_the_built_in_ones_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def ports(*names: str) -> tuple[Sequence[str], Sequence[str], str]:
+        for name in names:
+            (tmp_path / name).touch()
+        with monkeypatch.context() as patch:
+            patch.setattr(system, "Path", lambda _: tmp_path)
+            patch.setattr(system.os, "access", lambda path, _: path.name != "ttyUSB0")
+            found, closed, group = system.serial_ports()
+        return [Path(name).name for name in found], [Path(name).name for name in closed], group
+
+    group = tmp_path.group()
+    assert ports() == ([], [], "")
+    assert ports("ttyS0", "ttyS3", "ttyS4") == (["ttyS0", "ttyS3"], [], "")
+    assert ports("ttyACM1") == (["ttyACM1"], [], "")
+    assert ports("ttyUSB0") == (["ttyACM1", "ttyUSB0"], ["ttyUSB0"], group)
 
 
 def test_a_port_that_may_not_be_opened_names_the_group(monkeypatch: pytest.MonkeyPatch):

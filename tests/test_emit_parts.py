@@ -24,7 +24,7 @@ from shoehorn_mcu.emit.folder.graph_file import GraphFileError, load
 from shoehorn_mcu.emit.model import steps
 from shoehorn_mcu.emit.model.rows import Affine, Listed, Null, windows
 from shoehorn_mcu.emit.model.source import SLOT_BYTES, _scattered, model_c
-from shoehorn_mcu.emit.model.weights import constants
+from shoehorn_mcu.emit.model.weights import constants, weights_c
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.templates import TemplateError, fill
 from shoehorn_mcu.ir import Array, Graph
@@ -266,3 +266,12 @@ def test_a_c_file_that_was_changed_is_seen(change: Callable[[bytes], bytes], who
 def test_a_written_graph_that_is_not_there_is_named(tmp_path: Path):
     with pytest.raises(GraphFileError, match=r"cannot be read: No such file or directory; write the folder again"):
         load(tmp_path)
+
+
+def test_a_file_of_constants_is_not_empty_where_there_are_none() -> None:
+    unit = emitted.unit_of(_shipped())
+    own = constants(unit)
+    none, some = weights_c(unit, replace(own, arrays={})), weights_c(unit, own)
+
+    assert none.endswith('_weights.h"\n\ntypedef int32_t sh_no_constants; // a C file must not be empty\n')
+    assert "sh_no_constants" not in some and some.count(" = {") == len(own.arrays)

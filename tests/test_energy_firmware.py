@@ -236,3 +236,12 @@ def test_a_whole_image_in_mlperf_s_energy_mode_answers_its_runner(gen: Gen, tmp_
     assert said[:-1] == ["m-warmup-start-1", "m-warmup-done", "m-infer-start-2", "m-infer-done"]
     validated = gen("validate", folder, "--emulate", "--count", 2)
     assert "every byte of every op equal" in validated.stdout
+
+
+def test_no_hook_is_called_where_nothing_is_traced_or_the_whole_inference_is_marked(marked: Path, tmp_path: Path):
+    """Modes OFF, TIME, CRC and MARK, and after the end: hooks that collect nothing would only take time."""
+    program, places = tmp_path / "trace", [f"-I{marked.parent}", f"-I{APP}"]
+    compile_c([APP / "trace.c", APP / "crc.c", C / "trace_test.c"], program, HOST, *SANITIZERS, *places)
+    said = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    assert said.split() == ["01110", "01100"]

@@ -111,7 +111,9 @@ def test_its_settings_are_the_vendor_s_platform_board_and_framework(gen: Gen, tm
 
     assert config.validate(silent=True)
     assert found and settings == {"platform": found.platform, "board": found.board, "framework": [framework]}
-    assert "-ffp-contract=off" in str(config.get(f"env:{env}", "build_flags"))
+    fpu = ["-mfpu=fpv4-sp-d16", "-mfloat-abi=softfp"] if framework == "stm32cube" else []
+    assert " ".join(config.get(f"env:{env}", "build_flags")).split() == ["-O2", "-ffp-contract=off", *fpu]
+    assert (config.get(f"env:{env}", "lib_ldf_mode") == "off") == (framework in ("espidf", "zephyr"))
     placeholders = [p for p in (tmp_path / "made").rglob("*") if p.is_file() and "@MODEL@" in p.read_text()]
     assert placeholders == []
 

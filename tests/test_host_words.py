@@ -268,6 +268,16 @@ def test_calls_and_pushes_of_arm_are_read() -> None:
     assert [*machine_code._moves_arm(words(push_r4, pop_r4, push_four), 0, 12)] == [4, -4, 16]
 
 
+@pytest.mark.parametrize("offset", [0, 2, -4, 0x3FFFFE, 0x400000, 0x800000, 0xC00002, -0x400002, -0x800002, -0x1000000])
+def test_a_call_of_thumb_leads_as_far_as_its_two_halves_say(offset: int) -> None:
+    """BL (T1) has S, imm10 in its first half and J1, J2, imm11 in its second; bit 23 is not (J1 xor S)."""
+    sign, i1, i2 = (offset >> bit & 1 for bit in (24, 23, 22))
+    half = 0xF000 | sign << 10 | offset >> 12 & 0x3FF
+    low = 0xD000 | (i1 ^ 1 ^ sign) << 13 | (i2 ^ 1 ^ sign) << 11 | offset >> 1 & 0x7FF
+
+    assert [*machine_code._thumb(struct.pack("<HH", half, low), 0, 4)] == [(0, False, 4 + offset)]
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [(0x0AB, 0xAB), (0x1AB, 0xAB00AB), (0x2AB, 0xAB00AB00), (0x3AB, 0xABABABAB)]
 )

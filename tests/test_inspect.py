@@ -55,7 +55,9 @@ def test_the_page_has_all_of_it_and_the_graph_whether_the_model_can_run_or_not(t
         found = inspected(gen, model)
         assert text.count("<circle") == ops + 1 and text.count('class="refused"') == faults
         for kind in found["kinds"]:
+            figures = (kind["count"], kind["refused"] or "", "?" if kind["macs"] is None else f"{kind['macs']:,}")
             assert f">{kind['op']}</td>" in text
+            assert "".join(f"<td>{figure}</td>" for figure in figures) in text.partition(f">{kind['op']}</td>")[2]
             assert all(escape(reason) in text for reason in kind["reasons"])
         assert ("Cannot run</h2>" in text) == (not found["supported"])
         assert all(f">{op['weight_bytes']:,}</td>" in text for op in found["ops"])

@@ -286,6 +286,14 @@ def test_the_time_limit_of_an_inference_counts_every_request(toy: Toy, program: 
         assert counted == [len(sent) - greeting] == [10]
 
 
+def test_the_limit_of_an_inference_grows_with_its_work_and_with_its_requests() -> None:
+    timing = Timing.for_work(2_000_000, 5_000)
+
+    assert (Timing.for_work(0, 0).inference, timing.inference) == (30.0, 35.0)
+    assert (timing.whole(0), timing.whole(100)) == (47.0, 147.0)
+    assert Timing(answer=0.5, inference=10.0, tries=4).whole(6) == 15.0
+
+
 class ComputingPort(ClockedPort):
     """A port whose clock goes on only while the board computes, which takes 1.2 seconds by it."""
 

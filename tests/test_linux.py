@@ -32,6 +32,7 @@ from test_states import ring
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, ops
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES, RUNTIME_C
+from shoehorn_mcu.emit.linux import python_files
 from shoehorn_mcu.firmware import linux
 from shoehorn_mcu.firmware.build import plan_model
 from shoehorn_mcu.firmware.settings import Options
@@ -426,6 +427,20 @@ def test_the_wheel_is_as_the_specification_says(written: shoehorn_mcu.GeneratedF
     ]
     module = ELFFile(io.BytesIO(files["digits/_native.abi3.so"])).get_section_by_name(".dynsym")
     assert [s.name for s in module.iter_symbols() if s.name and s["st_shndx"] != "SHN_UNDEF"] == ["PyInit__native"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("mww-okay_2.1+b", "mww-okay_2.1+b"),
+        ('a"b\\c', "a?b?c"),
+        ("a\nb\r\0", "a?b??"),
+        ("\u00e4\u0661 x", "?? x"),
+        ("", ""),
+    ],
+)
+def test_a_name_in_a_docstring_and_in_metadata_has_letters_digits_and_a_few_signs(name: str, shown: str):
+    assert python_files.plain(name) == shown
 
 
 def test_a_wheel_has_no_symbol_of_a_later_glibc_than_its_tag_says(written: shoehorn_mcu.GeneratedForLinux):

@@ -112,3 +112,20 @@ def test_no_bound_is_above_the_lowest_peak_of_all_orders():
 def test_no_bound_of_many_problems_is_above_the_lowest_peak_of_all_orders():
     for seed in range(1000, 21_000):
         compare(seed)
+
+
+def test_a_narrow_beam_finds_most_orders_that_a_wide_one_does_because_it_keeps_a_state_of_each_tensor():
+    """Half of its states are the best ones. Filled with these alone, a beam of four finds 84 % of the orders."""
+    found = []
+    for seed in range(300):
+        chance = Random(seed)
+        flow = Flow(random_problem(chance, chance.randint(4, 9), most_rows=8))
+        beams = Lowest(row_graph(flow))
+        low, high = 0, replay(flow, by_op(flow)).peak
+        while high - low > 4:
+            middle = (low + high) // 2
+            order, _ = beams.beam(middle, 400, PLENTY, guided=False)
+            low, high = (middle, high) if order is None else (low, beams.peak(order))
+        found.append(beams.beam(high, 4, PLENTY, guided=False)[0] is not None)
+
+    assert sum(found) / len(found) > 0.87

@@ -120,6 +120,7 @@ def test_the_banner_comes_in_order(runner: Runner):
         *((word, [f"e-[Unknown command: {word}]"]) for word in ("start", "stop", "extract_uart_stream")),
         ("Name", ["e-[Unknown command: Name]"]),
         ("names of all", ["e-[Unknown command: names]"]),
+        *((f"name {' '.join('abcdefg'[:more])}", ["m-name-dut-[shoehorn]"]) for more in range(1, 8)),
         ("", ["e-[Unknown command: ]"]),
         ("   ", ["e-[Unknown command: ]"]),
         ("infer 0", ["e-[Inference iterations must be >0]"]),

@@ -284,3 +284,13 @@ def test_a_weight_of_minus_128_is_packed_where_the_halfword_holds_it() -> None:
         if fits:
             x = np.array([-128, 1, 2, 3], np.int8)
             assert as_the_kernel_does(changed, x) == conv_output(changed, x)
+
+
+@pytest.mark.parametrize(("inputs", "size"), [(4, 1), (6, 1), (8, 1), (4, 3), (5, 3), (6, 3), (8, 3)])
+def test_runs_end_with_fewer_than_four_inputs_where_these_are_no_multiple(inputs: int, size: int) -> None:
+    node = conv(inputs, size, size)
+    wide = [dict(kernel.work(node)) for kernel in packed_kernels(node) if "wide" in kernel.variant.suffix]
+
+    assert wide
+    for counts in wide:
+        assert counts["runs"] > 0 and counts.get("rests", 0) == (counts["runs"] if inputs % 4 else 0)

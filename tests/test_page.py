@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from shoehorn_mcu.emit.page import START, page, parts
 from shoehorn_mcu.emit.page.curve import Dot
 from shoehorn_mcu.emit.page.graph import drawing, items_of, lines
 from shoehorn_mcu.emit.page.picture import Picture, picture
-from shoehorn_mcu.emit.page.sentence import sentence
+from shoehorn_mcu.emit.page.sentence import _blocks, _kinds, sentence
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
@@ -617,3 +618,38 @@ def test_a_tip_of_the_drawn_graph_tells_what_is_read_and_written():
 
     assert "reads constant" in svg and "scales from" in svg and "zero point" in svg
     assert svg.count("<circle") == len(graph.ops) + 1
+
+
+@pytest.mark.parametrize(
+    ("chunks", "said"),
+    [
+        ((), []),
+        ((1,), []),
+        ((1, 2), ["1 block runs by chunks of channels"]),
+        ((2, 1, 3), ["2 blocks run by chunks of channels"]),
+    ],
+)
+def test_the_sentence_counts_blocks_of_two_chunks_or_more(chunks: tuple[int, ...], said: list[str]):
+    unit: Any = SimpleNamespace(plan=SimpleNamespace(cascades=[SimpleNamespace(chunks=each) for each in chunks]))
+
+    assert _blocks(unit) == said
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ((1,), "the only layer runs whole"),
+        ((2,), "the only layer runs row by row"),
+        ((1, 1), "all 2 layers run whole, one after the other"),
+        ((2, 2), "all 2 layers run row by row"),
+        ((1, 2, 1), "1 of 3 layers runs row by row, the others whole"),
+        ((1, 2, 2), "2 of 3 layers run row by row, the others whole"),
+    ],
+)
+def test_the_sentence_counts_layers_of_two_steps_or_more(steps: tuple[int, ...], said: str):
+    made = [SimpleNamespace(op=str(i), computes=True) for i, count in enumerate(steps) for _ in range(count)]
+    deliveries = [SimpleNamespace(op="0", computes=False)] * 2
+    unit: Any = SimpleNamespace(plan=SimpleNamespace(steps=[*deliveries, *made]))
+    lines: Any = [SimpleNamespace(stages=[SimpleNamespace(name=str(i))]) for i in range(len(steps))]
+
+    assert _kinds(unit, lines) == said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 import oracle
@@ -19,11 +20,12 @@ from tflite_writer import small_model
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.tflite.importer import import_tflite
-from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir import DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import RunningMax, SumDense, SumPool
 from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
+from shoehorn_mcu.passes.ends import upright
 from shoehorn_mcu.passes.ends.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fold_transpose import fold_transpose
@@ -648,3 +650,28 @@ def test_every_road_model_gives_tflite_micros_outputs_after_the_passes(model: st
     theirs = {a.tobytes() for a in oracle.run(data, [inputs[n] for n in graph.inputs], 256 << 20).values()}
 
     assert all(ours[name].tobytes() in theirs for name in graph.outputs)
+
+
+def _lying(op_class: type[Op], read: tuple[int, ...], made: tuple[int, ...], **fields: Any) -> Any:
+    """A node of a sequence, for the table of ops that are turned upright."""
+    op = op_class(name="op", inputs=("x",), output="y", **fields)
+    x, y = (Tensor(name, TensorType(of, DType.INT8, Quant((1.0,), (0,)))) for name, of in (("x", read), ("y", made)))
+    return upright._TURNS[op_class](Node(op, (x,), y))
+
+
+def test_ops_along_a_sequence_of_any_rank_are_turned_with_their_dimensions() -> None:
+    """What was along columns is along rows; a dimension that a rank of three lacks has size 1 and no padding."""
+    padded = {3: ((0, 2, 0), (0, 3, 1)), 4: ((0, 0, 2, 0), (0, 0, 3, 1))}
+    for rank, (before, after) in padded.items():
+        shape, made = (1, 6, 4), (1, 11, 5)
+        more = (1,) * (rank - 3)
+        pad = _lying(ops.Pad, more + shape, more + made, before=before, after=after, value=0)
+        assert (pad.before, pad.after) == ((0, 2, 0, 0), (0, 3, 0, 1))
+    cut = _lying(ops.Slice, (1, 6, 4), (1, 2, 3), begin=(0, 1, 1), size=(1, 2, 3), step=(1, 3, 1))
+    assert (cut.begin, cut.size, cut.step) == ((0, 1, 0, 1), (1, 2, 1, 3), (1, 3, 1, 1))
+
+
+def test_only_a_view_of_the_same_pixels_is_turned() -> None:
+    assert _lying(ops.Reshape, (1, 6, 4), (1, 1, 6, 4), shape=(1, 1, 6, 4)).shape == (1, 6, 1, 4)
+    assert _lying(ops.Reshape, (1, 6, 4), (1, 1, 8, 3), shape=(1, 1, 8, 3)) is None
+    assert _lying(ops.Reshape, (2, 3, 4), (1, 2, 3, 4), shape=(1, 2, 3, 4)) is None

@@ -39,6 +39,12 @@ def test_a_side_without_effect_changes_nothing_else() -> None:
                     assert values["x"] is values[{"a": "b", "b": "a"}[side]]
 
 
+def test_constants_in_capitals_are_left_alone() -> None:
+    text = "_MOST = 3\n_LEFT, _RIGHT = 1, 2\nmost = 4\na, B = 5, 6\n"
+
+    assert [fault.line for fault in python_faults("area", "f.py", text)] in ([3, 4, 4], [4, 4, 3])
+
+
 @pytest.mark.parametrize("area", AREAS)
 def test_every_area_has_files_faults_and_tests(area: str) -> None:
     found = faults_of(area)
@@ -52,6 +58,19 @@ def test_every_area_has_files_faults_and_tests(area: str) -> None:
 def test_a_planted_fault_is_python_still() -> None:
     for fault in chosen(40, 3, ["check", "importers", "several", "quantisation", "tune"]):
         ast.parse(fault.apply((ROOT / fault.path).read_text()))
+
+
+def test_the_seed_chooses_the_same_faults_where_others_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    areas = ["tune", "cores"]
+    before = chosen(6, 3, areas)
+    first = before[0]
+    monkeypatch.setattr(plant_faults, "faults_of", lambda area: [f for f in faults_of(area)[::-1] if f != first])
+    after = chosen(6, 3, areas)
+
+    assert [fault.area for fault in before] == areas * 3
+    assert {(fault.path, fault.line) for fault in chosen(6, 4, areas)} != {(f.path, f.line) for f in before}
+    assert len(set(before) & set(after)) == 5 or {first.line} == {fault.line for fault in set(after) - set(before)}
+    assert [fault for fault in after if fault.area == "cores"] == [fault for fault in before if fault.area == "cores"]
 
 
 def test_a_recording_finds_lines_where_they_stand_now(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, qu
 from shoehorn_mcu.quantisation import samples as quantisation_samples
 from shoehorn_mcu.quantisation.measure import accuracy, output_sqnr
 from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
-from shoehorn_mcu.quantisation.rewrite import bias_corrections, equalised, prepared
+from shoehorn_mcu.quantisation.rewrite import Edit, Linear, bias_corrections, equalised, prepared
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
 from shoehorn_mcu.quantisation.wide_steps import with_finer_steps
@@ -723,3 +723,32 @@ def test_a_folder_of_too_many_bytes_is_refused_before_it_is_read(
 
     assert found.exit_code == 1
     assert "bytes are too many; at most 1,000 are read" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "attributes", "found"),
+    [
+        ("Conv", (8, 3, 3, 2), {}, ((8, 3, 6), False, True)),
+        ("Conv", (8, 1, 3, 3), {"group": 8}, ((8, 1, 9), True, True)),
+        ("Conv", (8, 2, 3, 3), {"group": 2}, None),
+        ("Gemm", (5, 7), {"transB": 1}, ((5, 7, 1), False, True)),
+        ("Gemm", (7, 5), {}, ((5, 7, 1), False, False)),
+        ("Gemm", (7, 5), {"alpha": 1.0, "beta": 1.0}, ((5, 7, 1), False, False)),
+        ("Gemm", (7, 5), {"alpha": 2.0}, None),
+        ("Gemm", (7, 5), {"transA": 1}, None),
+        ("MatMul", (7, 5), {}, ((5, 7, 1), False, False)),
+        ("MatMul", (2, 7, 5), {}, None),
+        ("Add", (7, 5), {}, None),
+    ],
+)
+def test_weights_are_changed_where_each_output_has_its_own(
+    kind: str, shape: tuple[int, ...], attributes: dict[str, Any], found: tuple[tuple[int, ...], bool, bool] | None
+):
+    edit = Edit(model([helper.make_node(kind, ["x", "w"], ["y"], **attributes)], {"w": reals(*shape)}))
+    linear = Linear.of(edit, edit.nodes[0])
+
+    assert (linear and (linear.weights.shape, linear.depthwise, linear.outputs_first)) == found
+    if linear:
+        before = edit.constants["w"]
+        linear.store(edit, linear.weights)
+        assert np.array_equal(edit.constants["w"], before)

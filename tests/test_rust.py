@@ -25,7 +25,7 @@ from test_cli_project import DIGITS, files_of, gen
 
 from shoehorn_mcu.emit.bindings import binding
 from shoehorn_mcu.emit.bindings.ends import ends
-from shoehorn_mcu.emit.bindings.rust_source import TYPES, camel
+from shoehorn_mcu.emit.bindings.rust_source import TYPES, _documented, camel
 from shoehorn_mcu.emit.templates import TemplateError
 
 HOME = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo")) / "bin"
@@ -502,3 +502,11 @@ def test_several_cores_have_no_crate(tmp_path: Path):
     said = gen("library", DIGITS, "--framework", "rust", "--single-file", "--out", tmp_path / "l")
     assert (said.exit_code, "leave it or --single-file out" in said.stderr) == (2, True)
     assert not (tmp_path / "l").exists()
+
+
+def test_a_comment_fills_lines_of_the_width_within_a_block() -> None:
+    """Of rustfmt's 100 columns, four are the block's."""
+    exact, over = "a" * 60 + " " + "b" * 31, "a" * 60 + " " + "b" * 32
+    assert _documented(["fn f();"], exact) == [f"/// {exact}", "fn f();"] and len(f"/// {exact}") == 96
+    assert _documented(["fn f();"], over) == [f"/// {'a' * 60}", f"/// {'b' * 32}", "fn f();"]
+    assert _documented([], "c" * 200) == [f"/// {'c' * 200}"]

@@ -101,6 +101,18 @@ def test_a_process_that_reads_foreign_files_can_do_nothing_else(folder: Path, po
     assert sorted(path.name for path in folder.iterdir()) == ["last", "other", "there"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process has mapped is read in /proc")
+def test_a_limit_of_memory_is_beyond_what_the_process_has_mapped():
+    """The same figure of /proc/PID/status in kB, between two readings of the other one."""
+    code = "from shoehorn_mcu_host.base import walls; import re\nfrom pathlib import Path\n"
+    code += "first, text = walls._mapped(), Path('/proc/self/status').read_text(); last = walls._mapped()\n"
+    code += "print(first, 1024 * int(re.search(r'VmSize:\\s+(\\d+) kB', text)[1]), last)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    first, there, last = map(int, said.split())
+
+    assert 1 << 20 < first <= there <= last
+
+
 def _stand() -> Sequence[str]:
     code = "from shoehorn_mcu_host.base import walls; print(*walls.confine(None, None, walls.landlock_rules()))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

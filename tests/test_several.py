@@ -7,9 +7,11 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.estimate.ram import ram
-from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware import build, several
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.firmware.several import SameName, UnknownModel, firmware_of_several, streamed
 from shoehorn_mcu.machine import targets
@@ -321,6 +323,11 @@ def test_where_a_system_provides_stacks_the_ram_counts_one_for_each_core(tmp_pat
     (together, _), spec = firmware_of_several([(digits(tmp_path, "one"), Options())], NATIVE), NATIVE.spec
 
     assert together.ram_bytes == together.arena_bytes + spec.firmware_ram_bytes + spec.stack_bytes
+    (one,) = together.models
+    steps = tuple(replace(step, cores=3) for step in one.unit.plan.steps)
+    shared = replace(one, unit=replace(one.unit, plan=replace(one.unit.plan, steps=steps)))
+    for models in ((one, shared), (shared, one)):
+        assert replace(together, models=models).ram_bytes == together.ram_bytes + 2 * spec.stack_bytes
 
 
 def test_where_the_ram_of_a_family_is_known_the_prediction_is_of_that(tmp_path: Path):
@@ -560,3 +567,46 @@ def test_three_models_of_mlperf_tiny_fit_the_microbit(gen: Gen, tmp_path: Path):
     assert [each["mismatched_vectors"] for each in json.loads(result.stdout)["models"]] == [0, 0, 0]
     assert firmware["ram_bytes"] <= 16384 and firmware["flash_bytes"] <= 262144 and firmware["stack_bytes"] <= 2048
     assert abs(estimate["constant_bytes"] + estimate["code_bytes"] - firmware["flash_bytes"]) < 2560
+
+
+@pytest.mark.parametrize(
+    ("alone", "least", "limit", "found", "plans"),
+    [
+        ((100, 50), (40, 30), None, [100, 50], 2),
+        ((100, 50), (40, 30), 112 + 64, [100, 50], 2),  # each arena begins at a multiple of 16
+        ((100, 50), (40, 30), 112 + 64 - 1, [100, 48], 6),
+        ((1000, 1000), (40, 30), 48 + 32 + 64, [112, 32], 6),
+        ((1000, 50), (40, 32), 100, [64, 32], 6),  # with 68 bytes of its own the first one would end at 80
+        ((1000, 50), (40, 32), 80, [48, 32], 6),
+        ((1000, 50), (40, 32), 79, None, 4),
+    ],
+)
+def test_concurrent_models_get_what_the_smallest_plans_of_the_others_leave(
+    alone: tuple[int, ...],
+    least: tuple[int, ...],
+    limit: int | None,
+    found: list[int] | None,
+    plans: int,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    made: list[int] = []
+
+    def one(_: object, i: int, change: Mapping[str, Any]) -> Any:
+        most = change.get("sram_bytes", alone[i])
+        made.append(least[i] if "goal" in change else min(alone[i], most))
+        if most < least[i]:
+            raise DoesNotFit("too small", least[i], most)
+        return SimpleNamespace(unit=SimpleNamespace(name=f"m{i}", plan=SimpleNamespace(arena_bytes=made[-1])))
+
+    divided = object.__new__(several._Plans)
+    limits: Any = SimpleNamespace(capacity_bytes=limit)
+    monkeypatch.setattr(several._Plans, "_one", one)
+    monkeypatch.setattr(divided, "_ready", [SimpleNamespace(limits=limits)] * len(alone), raising=False)
+    monkeypatch.setattr(divided, "_board", targets.board("microbit"), raising=False)
+    if found is None:
+        with pytest.raises(DoesNotFit, match=r"m0 48, m1 32"):
+            divided.beside_each_other()
+    else:
+        sizes = [each.unit.plan.arena_bytes for each in divided.beside_each_other()]
+        assert sizes == found and (limit is None or -(-sizes[0] // 16) * 16 + sizes[1] <= limit)
+    assert len(made) == plans

@@ -14,8 +14,9 @@ from slide_nets import Net, ecg, har, lying, random_net, tcn, whole_stream
 from shoehorn_mcu import importers, ops, passes
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, Signature, Tensor, TensorType, verify
 from shoehorn_mcu.passes import BY_ROWS
-from shoehorn_mcu.passes.ends import slide_check
+from shoehorn_mcu.passes.ends import kept_rows, slide_check
 from shoehorn_mcu.passes.ends.kept_rows import choices
+from shoehorn_mcu.passes.ends.shifted_rows import Shifted, is_images
 from shoehorn_mcu.passes.ends.slide import Slid, SlideError, slide, windows
 from shoehorn_mcu.passes.ends.slide_check import SlideFault, check_slid
 from tests.shared import MODELS, needs_shared
@@ -331,3 +332,37 @@ def test_a_mean_along_a_sequence_is_one_over_rows(rank: int, axes: tuple[int, ..
     assert found.windows.graph.tensors["x"].type.shape == (1, 24, 1, 3)
     means = [op for op in found.windows.graph.ops if isinstance(op, ops.Mean)]
     assert [1 in op.axes for op in means] == [axes != (2,) or rank == 4]
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [
+        ((1, 7, 1, 9), ""),  # too short
+        (
+            (1, 8, 1, 9),
+            "78 % of the work repeats if one new row of 8 arrives per inference: --slide 1, 4.4 x fewer MACs, ",
+        ),
+        (
+            (1, 9, 8, 16),
+            "83 % of the work repeats if one new row of 9 arrives per inference: --slide 1, 6.0 x fewer MACs, ",
+        ),
+        ((1, 9, 9, 16), ""),  # an image of 16 channels
+        ((1, 16, 16, 3), ""),
+    ],
+)
+def test_frames_of_eight_rows_or_more_get_a_hint_and_images_get_none(shape: tuple[int, ...], hint: str) -> None:
+    net = Net("frames", {"x": shape})
+    for _ in range(2):
+        net.conv(16, 3)
+    net.mean()
+    net.dense(6)
+    said = kept_rows.hint(net.graph(), lambda graph: graph)
+
+    assert said.startswith(hint) and bool(said) == bool(hint)
+
+
+@pytest.mark.parametrize(("shape", "is_one"), [((1, 5, 1, 9), True), ((2, 5, 1, 9), False), ((1, 5, 9), False)])
+def test_only_one_image_can_be_cut_by_rows(shape: tuple[int, ...], is_one: bool) -> None:
+    graph = Net("rows", {"x": shape}).graph("x")
+
+    assert is_images(Shifted(graph, 1), "x") == is_one

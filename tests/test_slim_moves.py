@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import packed
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,11 +19,13 @@ from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType, Graph, Quant, verify
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.ops import Concat, Conv2d, DepthwiseConv2d, Dequantize, MaxPool2d, Padding
+from shoehorn_mcu.ops.clamp import RealClamp
 from shoehorn_mcu.quantisation import Samples, quantized
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim.made_up import as_int8
 from shoehorn_mcu.slim.moved import Moved
 from shoehorn_mcu.slim.moves import KINDS, moves
+from shoehorn_mcu.slim.moves.shrink import _lies_in_a_row
 from shoehorn_mcu.slim.price import Prices, other_kernels, priced, with_int8_ends
 from shoehorn_mcu.slim.reading import exact
 from tests import slim_nets
@@ -321,3 +326,20 @@ def test_made_up_parts_of_a_concatenation_have_one_scale_whatever_computes_them(
     (joined,) = (node for node in made.nodes() if isinstance(node.op, Concat))
     assert {each.type.quant for each in joined.inputs} == {joined.output.type.quant}
     assert "Dequantize" in {type(op).__name__ for op in made.ops}
+
+
+@pytest.mark.parametrize(
+    ("size", "clamp", "lies"),
+    [(3, RealClamp(), True), (1, RealClamp(), False), (3, RealClamp(0.0), False), (3, RealClamp(high=6.0), False)],
+)
+def test_a_block_lies_in_a_row_beside_a_window_without_an_activation(size: int, clamp: RealClamp, lies: bool) -> None:
+    layer = packed.conv(4, size, size)
+    layer = replace(layer, op=replace(layer.op, clamp=clamp))
+    graph: Any = SimpleNamespace(nodes=lambda: [layer])
+
+    def found(entry: str, exit_: str) -> bool:
+        region: Any = SimpleNamespace(entry=entry, exit=exit_)
+        return _lies_in_a_row(graph, region)
+
+    assert found(layer.output.name, "") == found("", layer.x.name) == lies
+    assert not found("", "")

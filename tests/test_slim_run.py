@@ -18,6 +18,7 @@ from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Ends, Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation.exported import as_onnx
+from shoehorn_mcu.slim import run
 from shoehorn_mcu.slim.data import Data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.judge import Judge
@@ -26,7 +27,7 @@ from shoehorn_mcu.slim.moved import Moved
 from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.reading import exact
 from shoehorn_mcu.slim.recipe import Recipe, read_recipe
-from shoehorn_mcu.slim.record import SLIM_JSON, Folder, Record, record_of, with_constants
+from shoehorn_mcu.slim.record import SLIM_JSON, Compared, Folder, Record, record_of, with_constants
 from shoehorn_mcu.slim.run import Asked, Limits, Run, Slimmed, Stopped
 from tests.slim_nets import Net
 
@@ -347,3 +348,10 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         Folder(tmp_path).write(SLIM_JSON, "{}")
     assert (tmp_path / SLIM_JSON).read_bytes() == before
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
+
+
+def test_networks_are_compared_sample_by_sample() -> None:
+    right, base = np.array([1, 1, 0, 0, 1, 0, 1, 1], bool), np.array([1, 0, 1, 0, 0, 0, 0, 1], bool)
+
+    assert run._compared("slim", right, base) == Compared("slim", 5, 8, 1, 3)
+    assert (run._percent(right), run._percent(base)) == (62.5, 37.5)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import emitted
 import numpy as np
@@ -23,6 +25,7 @@ from shoehorn_mcu import ops, passes
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph, GraphError, Tensor
 from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale, Reshape
+from shoehorn_mcu.schedule import lower
 from shoehorn_mcu.schedule.split import (
     LEAST_CHANNELS,
     Splittable,
@@ -355,3 +358,10 @@ def test_the_tail_of_a_mobilenet_is_a_block_of_conv_pool_and_linear() -> None:
         by_name = {op.name: op for op in graph.ops}
         found = [type(by_name[name]) for name in last.ops]
         assert (last.channels, [c.__name__ for c in found if c is not Reshape]) == (channels, kinds)
+
+
+def test_a_block_is_cut_into_sixteen_chunks_at_most() -> None:
+    block: Any = SimpleNamespace(channels=128)
+
+    assert chunkings(block) == (2, 4, 8, 16, 32)
+    assert lower._chunkings(block) == [2, 4, 8, 16]

@@ -29,7 +29,7 @@ from shoehorn_mcu.firmware import build, tune
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, TensorType
 from shoehorn_mcu.kernels import candidates, choose, contract_of, within_flash
-from shoehorn_mcu.kernels.tuning import HEADER, Origin, load
+from shoehorn_mcu.kernels.tuning import HEADER, Origin, TuningError, load
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.machine.targets import Machine as Core
@@ -516,3 +516,31 @@ def test_images_are_as_few_as_the_flash_allows():
     assert [trial for each in found for trial in each] == group
     assert len(found) > 1
     assert list(tune.groups(group[:4], board)) == [group[:4]]
+
+
+@pytest.mark.parametrize("constants", [False, True])
+def test_an_image_is_filled_to_the_last_byte_of_flash_or_of_constants(
+    constants: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = targets.board("microbit")
+    taken = tune.flash.application_bytes(board.spec.cpu) + tune.flash.ERROR_BYTES
+    room = 0.0 if constants else tune._FLASH_SHARE * (board.spec.flash_bytes - taken)
+    third = tune._MOST_CONSTANTS // 3
+    monkeypatch.setattr(tune, "_MOST_CONSTANTS", 3 * third)
+    monkeypatch.setattr(tune, "_sizes", lambda of, _: (third * len(of) if constants else 0, room * len(of) / 3))
+    monkeypatch.setattr(tune, "_FLASH_SHARE", 1e9 if constants else tune._FLASH_SHARE)
+    layer = tune.Layer("k", (tall(4),), (), "", tall(4))
+    trial = tune.Trial(layer, candidates(tall(4), board.cpu.isas)[0])
+
+    assert [len(group) for group in tune.groups([trial] * 7, board)] == [3, 3, 1]
+
+
+def test_of_a_file_of_another_version_only_that_is_read(tmp_path: Path) -> None:
+    """Its other entries may have another form; the same entries of this version are damaged."""
+    path = tmp_path / "tuning.json"
+    path.write_text(json.dumps({HEADER: {"version": "0.0.1", "measured": 7}}))
+    found = load(path)
+    assert found.origin is not None and found.origin.version == "0.0.1" and not found.measured
+    path.write_text(json.dumps({HEADER: {"version": __version__, "measured": 7}}))
+    with pytest.raises(TuningError, match="damaged: 'shoehorn' is not as gen tune writes it; measure again"):
+        load(path)

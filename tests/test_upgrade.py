@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from conftest import Gen
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.planner import DELIVERY, Goal, Problem, check, make_plan
 from shoehorn_mcu.planner.memory_plan import Scratch, Status
 from shoehorn_mcu.planner.spare import Spare
+from shoehorn_mcu.schedule import upgrade
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
 from shoehorn_mcu.schedule.search import schedule
@@ -108,6 +110,16 @@ def test_the_fastest_plan_grows_for_scratch_as_far_as_its_capacity_allows() -> N
         PlanRequest(Goal.TIME, bare + LESS_SCRATCH - 97)
     )  # a byte less than a row over its inputs needs
     assert (kernel(more_limited), more_limited.plan.arena_bytes) == (SLOWER, bare)
+
+
+def test_an_arena_grows_only_for_a_kernel_that_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    fastest = made(PlanRequest(Goal.TIME))
+    monkeypatch.setattr(upgrade, "WORTH_PERCENT", 100)
+    as_large = made(PlanRequest(Goal.TIME))
+    monkeypatch.setattr(upgrade, "WORTH_PERCENT", 0)
+
+    assert (kernel(as_large), as_large.plan.arena_bytes) == (SLOWER, fastest.plan.arena_bytes - SCRATCH)
+    assert made(PlanRequest(Goal.TIME)).plan.arena_bytes == fastest.plan.arena_bytes
 
 
 def test_a_kernel_that_does_not_fit_into_the_flash_is_not_taken() -> None:

@@ -8,7 +8,8 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from toy import Bench, Int8, Toy
 
 from shoehorn_mcu_host.base import arrays
 from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board import session
 from shoehorn_mcu_host.board.bench import INSTRUCTIONS, MICROSECONDS, bench
 from shoehorn_mcu_host.board.link import Link, Timing
 from shoehorn_mcu_host.board.ports import Port
@@ -385,3 +387,18 @@ def test_outputs_are_written_under_any_name(tmp_path: Path):
         assert {name: found[name].tolist() for name in found} == {k: v.tolist() for k, v in arrays.items()}
     with pytest.raises(HostError, match="cannot be written"):
         vectors.to_npz(tmp_path / "nowhere" / "y.npz", arrays)
+
+
+@pytest.mark.parametrize(
+    ("program", "emulated", "clock"),
+    [
+        ("unicorn", True, "unicorn"),  # the only one whose clock is the count itself
+        ("unicorn", False, "TIMER0"),
+        ("qemu-system-arm", True, "TIMER0"),
+        ("rp2040py", True, "TIMER0"),
+    ],
+)
+def test_a_clock_has_the_name_of_the_emulator_where_that_counts(program: str, emulated: bool, clock: str) -> None:
+    project = SimpleNamespace(spec={"emulator": {"program": program}, "clock_name": "TIMER0"})
+
+    assert session.clock_name(cast("Project", project), emulated) == clock

@@ -227,7 +227,7 @@ class _Plans:
         plans = []
         left = limit - sum(sizes)
         for i, smallest in enumerate(least):
-            within = {"sram_bytes": sizes[i] + left}
+            within = {"sram_bytes": (sizes[i] + left) // ARENA_ALIGNMENT * ARENA_ALIGNMENT}  # the next begins behind it
             try:
                 made = self._one(i, within)
             except DoesNotFit:

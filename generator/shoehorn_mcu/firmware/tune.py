@@ -112,7 +112,7 @@ def _ram_bytes(node: Node) -> int:
 def _half(node: Node) -> Node | None:
     """The node with inputs of half the height, or None where there is no such node."""
     heights = {tensor.type.nhwc[1] for tensor in node.row_inputs}
-    if len(heights) > 1 or max(heights, default=1) < 2 or any(t.data is not None for t in node.row_inputs):
+    if len(heights) != 1 or heights == {1} or any(t.data is not None for t in node.row_inputs):
         return None
     read = len(node.row_inputs)
     inputs = tuple(_lower(t) if i < read else t for i, t in enumerate(node.inputs))

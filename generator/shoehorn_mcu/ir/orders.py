@@ -32,7 +32,7 @@ def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int]
     """The dimensions above 1 that a reshape makes of others, as few together as possible."""
     ahead, behind = ([d for d, n in enumerate(shape) if n > 1] for shape in (before, after))
     groups: list[tuple[list[int], list[int]]] = []
-    while ahead and behind:
+    while ahead:  # the shapes have as many elements, so both end together
         group = [ahead.pop(0)], [behind.pop(0)]
         while (left := prod(before[d] for d in group[0])) != (right := prod(after[d] for d in group[1])):
             shorter, rest = (group[0], ahead) if left < right else (group[1], behind)

@@ -288,8 +288,8 @@ class _Replay:
             self._read(where, name, row)
         for y in rows:
             self._write(op.writes, y)
-        for y in rows if not alone or len(rows) > 1 else ():
-            self._read(where, op.writes, y)  # no row may overwrite another
+        for y in () if alone else rows:
+            self._read(where, op.writes, y)  # no row may overwrite another; those of one call lie side by side
         carried = {row for read in op.reads if read.tensor == op.writes for y in rows for row in read.rows[y]}
         if carried & set(rows):
             self._faults.append(f"{where}: computed at one time, but a row of '{op.writes}' needs another of them")
