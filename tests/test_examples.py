@@ -119,7 +119,8 @@ def test_the_rust_program_reads_the_digit(tree: Path):
 @needs("cmake")
 @pytest.mark.parametrize("name", ["always-on", "cmake", "heartbeat", "zephyr", "esp-idf"])
 def test_cmake_says_that_the_library_is_missing(name: str, tmp_path: Path):
-    folder = Path(shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("digits", "gesture", "heartbeat")))
+    made = shutil.ignore_patterns("digits", "gesture", "heartbeat")
+    folder = Path(shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=made))
     command = ["cmake", "-S", folder, "-B", tmp_path / "build"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "IDF_PATH": str(tmp_path)})
 

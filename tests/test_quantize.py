@@ -129,6 +129,7 @@ def attention(length: int = 64, heads: int = 2, size: int = 4) -> Any:
     return model(nodes, constants, (1, length, width))
 
 
+@pytest.mark.usefixtures("full_effort")
 def test_the_scores_of_int8_attention_are_never_whole(tmp_path: Path, gen: Gen) -> None:
     """A row of them at a time, as in float32: the factor is a table, and no convolution with channels first."""
     (tmp_path / "float.onnx").write_bytes(attention().SerializeToString())

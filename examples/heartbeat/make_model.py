@@ -1,4 +1,4 @@
-"""Makes heartbeat-float.onnx, which tells regular heart beats, extra beats and none from two seconds of an electrocardiogram.
+"""Makes heartbeat-float.onnx, which tells regular beats, extra beats and none from two seconds of an electrocardiogram.
 
     python make_model.py [FOLDER]
 
@@ -23,6 +23,8 @@ FILTERS, WIDTH, DILATION = (12, 16), 7, 4  # of the first and the second convolu
 BEAT = ((0.12, -0.17, 0.025), (-0.1, -0.03, 0.01), (1.0, 0.0, 0.012), (-0.2, 0.03, 0.012), (0.25, 0.25, 0.05))
 EXTRA = ((1.3, 0.0, 0.05), (-0.4, 0.28, 0.07))  # from a chamber, not from the node: early, wide, without the first wave
 
+Layers = list[tuple[np.ndarray, np.ndarray]]  # filters and bias of each
+
 
 def wave(time: np.ndarray, middle: float, waves: tuple[tuple[float, float, float], ...]) -> np.ndarray:
     """One beat, in mV."""
@@ -32,7 +34,8 @@ def wave(time: np.ndarray, middle: float, waves: tuple[tuple[float, float, float
 def signal(kind: str, random: np.random.Generator) -> np.ndarray:
     """Two seconds of one lead, in mV."""
     time, period = np.arange(SAMPLES) / HZ, random.uniform(0.6, 1.0)
-    found = random.normal(0, 0.02, SAMPLES) + 0.1 * np.sin(2 * np.pi * (random.uniform(0.1, 0.4) * time + random.uniform()))
+    breath = 2 * np.pi * (random.uniform(0.1, 0.4) * time + random.uniform())
+    found = random.normal(0, 0.02, SAMPLES) + 0.1 * np.sin(breath)
     if kind == "none":
         return found.astype(np.float32)
     middles = [*np.arange(random.uniform(-period, 0), SAMPLES / HZ + period, period)]
@@ -54,11 +57,11 @@ def some(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def convolved(x: np.ndarray, filters: np.ndarray, bias: np.ndarray, dilation: int) -> np.ndarray:
     """The rectified outputs of filters over time, as count, time, filters; `x` is count, time, channels."""
     reach = (WIDTH - 1) * dilation + 1
-    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=1)[..., ::dilation]  # count, time, channels, width
+    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=1)[..., ::dilation]  # as n, t, c, w
     return np.maximum(np.einsum("ntcw,fcw->ntf", windows, filters, optimize=True) + bias, 0)
 
 
-def features(signals: np.ndarray, layers: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def features(signals: np.ndarray, layers: Layers) -> np.ndarray:
     """The mean of each filter of the second layer over time."""
     x = signals[..., None]
     for (filters, bias), dilation in zip(layers, (1, DILATION), strict=True):
@@ -66,7 +69,7 @@ def features(signals: np.ndarray, layers: list[tuple[np.ndarray, np.ndarray]]) -
     return x.mean(axis=1)
 
 
-def train(signals: np.ndarray, labels: np.ndarray) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray, np.ndarray]:
+def train(signals: np.ndarray, labels: np.ndarray) -> tuple[Layers, np.ndarray, np.ndarray]:
     """Filters and bias of both layers, weights and bias of the last one."""
     random, layers, channels = np.random.default_rng(1), [], 1
     for count in FILTERS:
@@ -80,7 +83,7 @@ def train(signals: np.ndarray, labels: np.ndarray) -> tuple[list[tuple[np.ndarra
     return layers, found[:-1], found[-1]
 
 
-def as_onnx(layers: list[tuple[np.ndarray, np.ndarray]], weights: np.ndarray, offset: np.ndarray) -> onnx.ModelProto:
+def as_onnx(layers: Layers, weights: np.ndarray, offset: np.ndarray) -> onnx.ModelProto:
     """The model: ONNX has channels first, so the input is 1 x 1 x samples."""
     (first, bias), (second, other) = layers
     constants = {"first": first, "bias": bias, "second": second, "other": other, "weights": weights, "offset": offset}
