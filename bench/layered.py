@@ -69,15 +69,15 @@ def _order(layers: list[list[int]], inputs: list[set[int]], rng: random.Random) 
     return tuple(order)
 
 
-def measure(n: int, percent: int, seconds: float) -> dict[str, Any]:
+def measure(n: int, seed: int, percent: int, seconds: float) -> dict[str, Any]:
     """One graph; the limit in wall time is long, so that counted work decides."""
-    graph = layered(n)
+    graph = layered(n, seed)
     budget = -(-memory.peak(graph, graph.order) * percent // 100)
     started, worked = monotonic(), process_time()
     found = rematerialise(graph, budget, Effort(seconds, stop=20 * seconds))
     times = {"seconds": round(monotonic() - started, 1), "cpu_seconds": round(process_time() - worked, 1)}
     increase = found.increase_percent if found.sequence else None
-    row = {"nodes": n, "edges": len(graph.edges), "found": increase, "bound": found.bound_percent}
+    row = {"nodes": n, "seed": seed, "edges": len(graph.edges), "found": increase, "bound": found.bound_percent}
     return {**row, "status": found.status.value, **times}
 
 
