@@ -1,6 +1,6 @@
 """`gen remat` on random layered graphs, of MOCCASIN's kind: gap to the lower bound and CPU time by number of nodes.
 
-    python -m bench.layered [--nodes N ...] [--percent N] [--seconds N] [--out DIR]
+    python -m bench.layered [--nodes N ...] [--seeds N ...] [--percent N] [--seconds N] [--out DIR]
 
 Writes DIR/layered.json and DIR/layered.md after each graph. The graphs: layers of 5 to 35 nodes, an edge between nodes
 of neighbouring layers with probability 0.2, and about an edge over any number of layers for each seventh node; sizes
@@ -13,7 +13,7 @@ import argparse
 import heapq
 import json
 import random
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
@@ -83,11 +83,15 @@ def measure(n: int, seed: int, percent: int, seconds: float) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as Markdown; increases and bounds in percent of running each node once."""
-    lines = ["| nodes | edges | found | bound | status | s | CPU s |", "|---:|---:|---:|---:|---|---:|---:|"]
+    lines = [
+        "| nodes | seed | edges | found | bound | status | s | CPU s |",
+        "|---:|---:|---:|---:|---:|---|---:|---:|",
+    ]
     for row in rows:
         found = "-" if row["found"] is None else f"{row['found']:.3f}"
         cells = (
             row["nodes"],
+            row["seed"],
             row["edges"],
             found,
             f"{row['bound']:.3f}",
@@ -102,14 +106,15 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", nargs="+", type=int, default=list(NODES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--percent", type=int, default=80)
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    for n in options.nodes:
-        rows.append(measure(n, options.percent, options.seconds))
+    for n, seed in product(options.nodes, options.seeds):
+        rows.append(measure(n, seed, options.percent, options.seconds))
         (options.out / "layered.json").write_text(json.dumps(rows, indent=1) + "\n")
         (options.out / "layered.md").write_text(table(rows))
         print(table(rows[-1:]).splitlines()[-1], flush=True)

@@ -62,7 +62,7 @@ class _Slots:
 
 
 def _offered(graph: Graph, order: Sequence[int], budget: int) -> _Slots:
-    """The slots of the order with as many more as there may be: nodes of ever better ratios are offered."""
+    """The slots of the order with as many more as there may be: fewer and fewer of the deeper nodes are offered."""
     better = 1.0
     while len((slots := _Offer(graph, order, budget, better).slots).nodes) > len(order) + LASTING.MOST:
         better *= LASTING.BETTER
@@ -70,7 +70,7 @@ def _offered(graph: Graph, order: Sequence[int], budget: int) -> _Slots:
 
 
 class _Offer:
-    """Slots for nodes whose ratio of duration to size is at most `better` times what the effort names."""
+    """Slots for nodes whose ratio of duration to size is at most what the effort names, times `better` for each edge."""
 
     def __init__(self, graph: Graph, order: Sequence[int], budget: int, better: float) -> None:
         self.slots = _Slots()
@@ -79,7 +79,7 @@ class _Offer:
         self._touched: dict[int, int] = {}  # by node: the last step that ran or read it
         self._far = min(LASTING.FAR, len(order) // LASTING.FAR_PART)
         usual = sum(graph.durations) / max(1, sum(graph.sizes))
-        self._most = [ratio * usual * better for ratio in LASTING.RATIOS]
+        self._most = [ratio * usual * better**depth for depth, ratio in enumerate(LASTING.RATIOS)]
         for step, v in enumerate(order):
             self._before(v, step, 0, set())
             self._put(v, fixed=True)
