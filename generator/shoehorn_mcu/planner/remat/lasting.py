@@ -27,7 +27,7 @@ from shoehorn_mcu.planner.remat.units import scaled
 
 
 def relieved(graph: Graph, order: Sequence[int], budget: int, limit: Limit) -> tuple[int, ...] | None:
-    """The shortest sequence found whose first runs are in this order, which has every node once; None if none is found.
+    """The shortest sequence found whose first runs are in this order, which has every node once; None: none found.
 
     At the limit it may exceed the budget at some steps, by little.
     """
@@ -70,7 +70,7 @@ def _offered(graph: Graph, order: Sequence[int], budget: int) -> _Slots:
 
 
 class _Offer:
-    """Slots for nodes whose ratio of duration to size is at most what the effort names, times `better` for each edge."""
+    """Slots for nodes with a ratio of duration to size of at most what the effort names, times `better` for each edge."""
 
     def __init__(self, graph: Graph, order: Sequence[int], budget: int, better: float) -> None:
         self.slots = _Slots()
@@ -164,13 +164,13 @@ class _Model:
         return self._kept[-1]
 
     def solve(self, limited: set[int], runs: Sequence[int], limit: Limit) -> list[int] | None:
-        """The slots of the best answer with the budget at these slots, too, from the hint `runs`; None if there is none.
+        """The slots of the best answer, with the budget at `limited`, too, from the hint `runs`; None: there is none.
 
         The time used is subtracted from the limit.
         """
         for t in sorted(limited):
             self._limit(t)
-        self._model.clear_hints()
+        self._model.clear_hints()  # type: ignore[no-untyped-call]
         hinted = set(runs)
         for t, run in self._run.items():
             self._model.add_hint(run, t in hinted)

@@ -26,7 +26,8 @@ class Answer:
 def solve(model: cp_model.CpModel, limit: Limit, presolve: bool = True, gap: float = 0.0) -> Answer:
     """Solves within the limit and subtracts the time used. KeyboardInterrupt ends the search and is re-raised.
 
-    Without `presolve`, the model is searched as it is. An answer within `gap` of the bound, as a share, ends the search.
+    Without `presolve`, the model is searched as it is. An answer within `gap` of the bound, as a share, ends the
+    search.
     """
     if limit.reached:
         return Answer(None, False, False, False, lambda _: 0)
