@@ -70,7 +70,7 @@ def _offered(graph: Graph, order: Sequence[int], budget: int) -> _Slots:
 
 
 class _Offer:
-    """Slots for nodes with a ratio of duration to size of at most what the effort names, times `better` for each edge."""
+    """Slots for nodes whose duration per byte is at most what the effort names, times `better` for each edge."""
 
     def __init__(self, graph: Graph, order: Sequence[int], budget: int, better: float) -> None:
         self.slots = _Slots()

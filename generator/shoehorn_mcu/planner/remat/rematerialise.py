@@ -93,11 +93,11 @@ class _Solve:
         self._search.run(ORDER.of(len(self._graph.names)), self._bound)
         if self._proven:
             return
-        if self._many:
-            self._raise_bound(0)
-            self._find_in_many()
-            return
         self._raise_bound(REMAT.FIRST_PATIENCE)
+        if self._many:
+            self._find_in_many()
+            self._raise_bound(REMAT.PATIENCE)
+            return
         self._search.run(QUICK.of(len(self._graph.names)), self._bound)
         self._raise_bound(REMAT.PATIENCE)
         for phase in ANNEAL:
