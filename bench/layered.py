@@ -1,8 +1,10 @@
 """`gen remat` on random layered graphs, of MOCCASIN's kind: gap to the lower bound and CPU time by number of nodes.
 
-    python -m bench.layered [--nodes N ...] [--percent N] [--seconds N] [--out DIR]
+    python -m bench.layered [--nodes N ...] [--seeds N ...] [--percent N] [--seconds N] [--out DIR]
+    python -m bench.layered --plot DIR    redraws DIR/layered.svg from DIR/layered.json
 
-Writes DIR/layered.json and DIR/layered.md after each graph. The graphs: layers of 5 to 35 nodes, an edge between nodes
+Writes DIR/layered.json, layered.md and layered.svg (CPU seconds and gap over nodes) after each graph. The graphs:
+layers of 5 to 35 nodes, an edge between nodes
 of neighbouring layers with probability 0.2, and about an edge over any number of layers for each seventh node; sizes
 and durations as in the published graphs. Answers are replayed by the planner's independent check.
 """
@@ -13,7 +15,7 @@ import argparse
 import heapq
 import json
 import random
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
@@ -69,25 +71,29 @@ def _order(layers: list[list[int]], inputs: list[set[int]], rng: random.Random) 
     return tuple(order)
 
 
-def measure(n: int, percent: int, seconds: float) -> dict[str, Any]:
+def measure(n: int, seed: int, percent: int, seconds: float) -> dict[str, Any]:
     """One graph; the limit in wall time is long, so that counted work decides."""
-    graph = layered(n)
+    graph = layered(n, seed)
     budget = -(-memory.peak(graph, graph.order) * percent // 100)
     started, worked = monotonic(), process_time()
     found = rematerialise(graph, budget, Effort(seconds, stop=20 * seconds))
     times = {"seconds": round(monotonic() - started, 1), "cpu_seconds": round(process_time() - worked, 1)}
     increase = found.increase_percent if found.sequence else None
-    row = {"nodes": n, "edges": len(graph.edges), "found": increase, "bound": found.bound_percent}
+    row = {"nodes": n, "seed": seed, "edges": len(graph.edges), "found": increase, "bound": found.bound_percent}
     return {**row, "status": found.status.value, **times}
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as Markdown; increases and bounds in percent of running each node once."""
-    lines = ["| nodes | edges | found | bound | status | s | CPU s |", "|---:|---:|---:|---:|---|---:|---:|"]
+    lines = [
+        "| nodes | seed | edges | found | bound | status | s | CPU s |",
+        "|---:|---:|---:|---:|---:|---|---:|---:|",
+    ]
     for row in rows:
         found = "-" if row["found"] is None else f"{row['found']:.3f}"
         cells = (
             row["nodes"],
+            row["seed"],
             row["edges"],
             found,
             f"{row['bound']:.3f}",
@@ -99,19 +105,49 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """CPU seconds, and the gap from the bound to what was found in percent of the graph's duration, over nodes."""
+    import matplotlib  # a process starts with the peak memory of the one that started it
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "layered", "svg.fonttype": "none", "font.size": 10})
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.8))
+    left.scatter([r["nodes"] for r in rows], [r["cpu_seconds"] for r in rows], s=28, alpha=0.75)
+    found = [r for r in rows if r["found"] is not None]
+    right.scatter([r["nodes"] for r in found], [r["found"] - r["bound"] for r in found], s=28, alpha=0.75)
+    for n in sorted({r["nodes"] for r in rows if r["found"] is None}):
+        right.axvline(n, linestyle=":", color="grey", linewidth=1)
+        right.annotate("none found", (n, 0.97), xycoords=("data", "axes fraction"), rotation=90, ha="right", va="top")
+    left.set(xscale="log", yscale="log", xlabel="nodes", ylabel="CPU seconds of gen remat")
+    right.set(xscale="log", xlabel="nodes", ylabel="found above the lower bound, points of %")
+    for axes in (left, right):
+        axes.grid(which="major", alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", nargs="+", type=int, default=list(NODES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--percent", type=int, default=80)
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="measure nothing")
     options = parser.parse_args()
+    if options.plot:
+        plot(json.loads((options.plot / "layered.json").read_text()), options.plot / "layered.svg")
+        return
     options.out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    for n in options.nodes:
-        rows.append(measure(n, options.percent, options.seconds))
+    for n, seed in product(options.nodes, options.seeds):
+        rows.append(measure(n, seed, options.percent, options.seconds))
         (options.out / "layered.json").write_text(json.dumps(rows, indent=1) + "\n")
         (options.out / "layered.md").write_text(table(rows))
+        plot(rows, options.out / "layered.svg")
         print(table(rows[-1:]).splitlines()[-1], flush=True)
 
 

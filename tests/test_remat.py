@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from shared import DATA, needs_shared
 
 from shoehorn_mcu.cli.group import main
-from shoehorn_mcu.planner.remat import retention, solver
+from shoehorn_mcu.planner.remat import lasting, retention, solver
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, GraphError, parse, read
 from shoehorn_mcu.planner.remat.memory import duration, peak, profile, pruned, working_set
@@ -492,3 +492,21 @@ def test_published_instances_are_solved_and_proven(name: str, percent: int, incr
 
     assert outcome.status is Status.OPTIMAL
     assert outcome.increase_percent == pytest.approx(increase, abs=1e-5)
+
+
+# --- Many nodes
+
+
+def test_outputs_kept_long_are_run_again_only_where_the_order_exceeds_the_budget():
+    # u (100 bytes, cheap) and w (100 bytes, dear) are read first and last; the middle is above the budget with both.
+    n = 300
+    chain = [(v, v + 1) for v in range(2, n - 1)]
+    edges = [(0, 1), (0, 2), (1, 2), (0, n - 1), (1, n - 1), *chain]
+    sizes, durations = [100, 100] + [10] * (n - 2), [3, 50] + [1] * (n - 2)
+    sizes[150] = 40
+    graph = graph_of(sizes, durations, edges)
+    assert peak(graph, graph.order) == 250
+    found = lasting.relieved(graph, graph.order, 249, limit())
+    assert found == (*range(n - 1), 0, n - 1)
+    assert lasting.relieved(graph, graph.order, 250, limit()) == graph.order
+    assert lasting.relieved(graph, graph.order, 149, limit()) is None  # 0 alone, while 1 and the end need it

@@ -279,6 +279,19 @@ class NEAR:
     WINDOW_SHARE = 0.1  # of the whole limit: for one window
 
 
+class LASTING:
+    """Rematerialisation: outputs that are kept over long gaps."""
+
+    PARTS = 60  # of an order, each with a step at which the budget is a constraint
+    # steps after which an output may be run again: so many, in small graphs a part of all
+    FAR, FAR_PART = 100, 50
+    RATIOS = (4.0, 4.0)  # of duration to size, as a multiple of the graph's: what is offered, by depth
+    MOST = 12000  # slots offered besides the order
+    BETTER = 0.7  # of these ratios, for each edge, where more are offered
+    GAP = 0.03  # of the recomputed duration: an answer so near to the bound is taken
+    SHARES = (0.08, 0.08)  # of the seconds: for CP-SAT before each anneal, as deterministic time
+
+
 class STATES:
     """Rematerialisation: all states of a small graph."""
 

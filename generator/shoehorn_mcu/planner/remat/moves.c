@@ -92,10 +92,45 @@ static int32_t drop_useless(remat_search *s, int32_t node)
 
 typedef int32_t move_fn(remat_search *s);
 
+// Moves one copy to a slot between its inputs and its readers, mostly by few slots.
+static int32_t move_between(remat_search *s, int32_t slot)
+{
+    const remat_graph *g = &s->graph;
+    const int32_t node = s->at[slot], far = remat_draw(s, 3) ? NEAR : s->slots;
+    int32_t low = slot > far ? slot - far : 0, high = s->slots - 1;
+    high = high - slot > far ? slot + far : high;
+    for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
+        const int32_t first = start_of(s, g->preds[e], 0);
+        low = first >= low ? first + 1 : low;
+    }
+    const int32_t first = start_of(s, node, 0) == slot;
+    for (int32_t e = g->succ_at[node]; first && e < g->succ_at[node + 1]; e++) {
+        const int32_t reader = start_of(s, g->succs[e], 0);
+        high = reader <= high ? reader : high;
+    }
+    s->work += 4 * (int64_t)(g->pred_at[node + 1] - g->pred_at[node]);
+    if (low >= high) {
+        return -1;
+    }
+    const int32_t to = low + (int32_t)remat_draw(s, (uint32_t)(high - low + 1)),
+                  target = s->at[to] < 0 ? neighbour(s, to, 1) : to;
+    if (to == slot || target == slot || target >= s->slots || remat_lift(s, slot) < 0) {
+        return -1;
+    }
+    const int32_t room = make_room(s, target);
+    if (room < 0 || remat_place(s, node, room) < 0) {
+        return -1;
+    }
+    return drop_useless(s, node);
+}
+
 // Moves one copy, mostly by few slots.
 static int32_t move_one(remat_search *s)
 {
     const int32_t slot = draw_copy(s), node = s->at[slot];
+    if (s->blocks) {
+        return move_between(s, slot);
+    }
     const uint32_t span = remat_draw(s, 3) ? NEAR : (uint32_t)s->slots;
     const int32_t to = slot + (int32_t)remat_draw(s, 2 * span + 1) - (int32_t)span;
     if (to < 0 || to >= s->slots || to == slot) {

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from time import monotonic
 
-from shoehorn_mcu.planner.effort import REMAT, STATES
-from shoehorn_mcu.planner.remat import retention, staged, states
+from shoehorn_mcu.planner.effort import LASTING, REMAT, STATES
+from shoehorn_mcu.planner.remat import lasting, retention, staged, states
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, quoted
 from shoehorn_mcu.planner.remat.memory import duration, peak, working_set
 from shoehorn_mcu.planner.remat.milestones import Milestones
 from shoehorn_mcu.planner.remat.outcome import Effort, Limit, Outcome, SequenceFault, Status
-from shoehorn_mcu.planner.remat.search import ANNEAL, ORDER, QUICK, Search, library
+from shoehorn_mcu.planner.remat.search import ANNEAL, ORDER, QUICK, REFINE, Search, library
 
 
 def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Outcome:
@@ -66,12 +66,12 @@ class _Solve:
         self._graph, self._budget, self._effort = graph, budget, effort
         self._bound = sum(graph.durations)
         self._late = False
-        many = len(graph.names) >= REMAT.MANY_NODES
-        rate = REMAT.BLOCKS_WORK_PER_SECOND if many else REMAT.WORK_PER_SECOND
+        self._many = len(graph.names) >= REMAT.MANY_NODES
+        rate = REMAT.BLOCKS_WORK_PER_SECOND if self._many else REMAT.WORK_PER_SECOND
         work = int(effort.seconds * REMAT.SEARCH_SHARE * rate)
         library()  # compiles, the first time
         self._end = monotonic() + effort.patience
-        self._search = Search(graph, budget, work, self._more, blocks=many)
+        self._search = Search(graph, budget, work, self._more, blocks=self._many)
         self._milestones = Milestones(graph, budget)
 
     def outcome(self) -> Outcome:
@@ -94,6 +94,10 @@ class _Solve:
         if self._proven:
             return
         self._raise_bound(REMAT.FIRST_PATIENCE)
+        if self._many:
+            self._find_in_many()
+            self._raise_bound(REMAT.PATIENCE)
+            return
         self._search.run(QUICK.of(len(self._graph.names)), self._bound)
         self._raise_bound(REMAT.PATIENCE)
         for phase in ANNEAL:
@@ -103,6 +107,18 @@ class _Solve:
             self._search.run(phase.of(len(self._graph.names)), self._bound)
         self._raise_bound(None)
 
+    def _find_in_many(self) -> None:
+        """In turns: which long-lived outputs to keep in the order of first runs, and an anneal from there."""
+        for phase, share in zip(REFINE, LASTING.SHARES, strict=True):
+            if self._proven or not self._more():
+                return
+            order = tuple(dict.fromkeys(self._search.nearest))
+            found = lasting.relieved(self._graph, order, self._budget, self._limit(share))
+            if found is not None and peak(self._graph, found) <= self._budget:
+                self._search.offer(found)
+            self._search.restart(self._search.best or found or order)
+            self._search.run(phase.of(len(self._graph.names)), self._bound)
+
     def _raise_bound(self, patience: int | None) -> None:
         limit, stale = self._limit(), 0
         while not self._proven and self._more() and (step := self._milestones.tighten(limit)) is not None:
@@ -110,7 +126,7 @@ class _Solve:
             self._bound = max(self._bound, step.bound)
             if step.sequence is not None:
                 self._search.offer(step.sequence)
-            if stale == patience:
+            if patience is not None and stale >= patience:
                 return
 
     def _end_what_is_small(self) -> None:
@@ -129,8 +145,8 @@ class _Solve:
     def _proven(self) -> bool:
         return self._search.best is not None and self._search.duration <= self._bound
 
-    def _limit(self) -> Limit:
-        return Limit(self._effort.seconds * REMAT.BOUND_SHARE, self._end)
+    def _limit(self, share: float = REMAT.BOUND_SHARE) -> Limit:
+        return Limit(self._effort.seconds * share, self._end)
 
     def _more(self) -> bool:
         self._late = self._late or monotonic() > self._end

@@ -37,6 +37,7 @@ class Phase:
 ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
 QUICK = Phase(4e-3, 8e-7, 0.1)
 ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.15))
+REFINE = (Phase(1e-4, 5e-7, 0.4), Phase(5e-5, 5e-7, 0.4))  # of graphs of many nodes, from good sequences
 
 
 @cache

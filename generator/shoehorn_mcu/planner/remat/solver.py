@@ -23,10 +23,11 @@ class Answer:
     value: Callable[[cp_model.IntVar], int]
 
 
-def solve(model: cp_model.CpModel, limit: Limit, presolve: bool = True) -> Answer:
+def solve(model: cp_model.CpModel, limit: Limit, presolve: bool = True, gap: float = 0.0) -> Answer:
     """Solves within the limit and subtracts the time used. KeyboardInterrupt ends the search and is re-raised.
 
-    Without `presolve`, the model is searched as it is.
+    Without `presolve`, the model is searched as it is. An answer within `gap` of the bound, as a share, ends the
+    search.
     """
     if limit.reached:
         return Answer(None, False, False, False, lambda _: 0)
@@ -35,6 +36,7 @@ def solve(model: cp_model.CpModel, limit: Limit, presolve: bool = True) -> Answe
     engine.parameters.random_seed = 1
     engine.parameters.linearization_level = 2
     engine.parameters.cp_model_presolve = presolve
+    engine.parameters.relative_gap_limit = gap
     engine.parameters.max_deterministic_time = limit.deterministic
     engine.parameters.max_time_in_seconds = limit.seconds
     engine.parameters.catch_sigint_signal = False
