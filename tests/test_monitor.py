@@ -74,6 +74,14 @@ def test_a_board_that_does_not_answer_is_one_line(says: str, message: str, tmp_p
         Terminal(port, 0.1, 2)
 
 
+def test_a_board_that_answers_and_does_not_stop_sending_is_one_line(tmp_path: Path):
+    script = tmp_path / "board"
+    script.write_text("#!/bin/sh\nyes 'm-name-dut-[shoehorn] m-ready'; sleep 60\n")
+    script.chmod(0o755)
+    with Bench(script) as bench, Port(bench.path) as port, pytest.raises(LinkError, match="does not stop sending"):
+        Terminal(port)
+
+
 HOSTILE = bytes(range(256)).replace(b"\n", b"").replace(b"\0", b"")
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pty
 import shutil
+import signal
 import subprocess
+import termios
 import threading
 import tty
 from collections.abc import Callable
@@ -193,6 +195,7 @@ class Bench:
         self.path = os.ttyname(self._slave)
         self._faults = to_board, to_host
         self._lock = threading.Lock()
+        self._wire = threading.Lock()  # held while something is written to the host
         self._closed = False
         self.process: subprocess.Popen[bytes] | None = None
         if powered:
@@ -202,13 +205,18 @@ class Bench:
     def power_on(self) -> None:
         """The board wakes up; what it says before the port is open is lost."""
         self.process = subprocess.Popen(
-            [str(self._program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
+            [str(self._program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=self._environment,
+            start_new_session=True,
         )
         threading.Thread(target=self._board_to_host, args=(self.process,), daemon=True).start()
 
     def _power_off(self) -> None:
-        if self.process:
-            self.process.kill()
+        """Ends the board's process and those that it has started."""
+        if self.process and self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def _host_to_board(self) -> None:
@@ -238,10 +246,10 @@ class Bench:
         while data := os.read(process.stdout.fileno(), 4096):
             for chunk in cutter.feed(data):
                 for piece in self._faults[1](chunk):
-                    try:
+                    with self._wire:
+                        if self._closed:
+                            return  # the number of the descriptor may be another bench's by now
                         os.write(self._master, piece)
-                    except OSError:
-                        return
 
     def reset(self) -> None:
         """The board loses power and wakes up again."""
@@ -252,6 +260,9 @@ class Bench:
     def unplug(self) -> None:
         """The port vanishes."""
         self._closed = True
+        while not self._wire.acquire(timeout=0.05):
+            termios.tcflush(self._slave, termios.TCIFLUSH)  # what is being written waits for room
+        self._wire.release()
         os.close(self._slave)
         os.close(self._master)
 

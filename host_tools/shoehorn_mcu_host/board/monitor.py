@@ -11,6 +11,7 @@ from shoehorn_mcu_host.board.ports import Port, text_of
 _READY = "m-ready"
 _QUIET_SECONDS = 0.2
 _LINE = 4096  # characters of a line; a longer one is split
+_LATE = 1 << 16  # characters of late answers; who sends more does not stop
 
 
 class Terminal:
@@ -59,8 +60,10 @@ class Terminal:
         return text_of(self._port.read())
 
     def _drain(self) -> None:
-        """Drops late answers to words that were sent more than once."""
-        end = time.monotonic() + _QUIET_SECONDS
+        """Drops late answers to words that were sent more than once. LinkError where they do not end."""
+        end, dropped = time.monotonic() + _QUIET_SECONDS, 0
         while time.monotonic() < end:
-            if self._text():
-                end = time.monotonic() + _QUIET_SECONDS
+            if late := self._text():
+                end, dropped = time.monotonic() + _QUIET_SECONDS, dropped + len(late)
+            if dropped > _LATE:
+                raise LinkError(f"{self._port.name}: the board does not stop sending; is it the right port?")
