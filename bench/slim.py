@@ -209,7 +209,7 @@ RECIPES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "random": {"steps": {"first": "random"}},
     "tucker": {"moves": {"use": ("streamline", "branch", "unpool", "reduce", "shrink", "tucker")}},  # Slim-Tucker
     "hand": {},  # the moves that were chosen by hand
-    "long": {"last": {"epochs": 40}},  # twice as long after the last step, and so are the controls
+    "short": {"last": {"epochs": 20}},  # half as long after the last step, and so are the controls
 }
 _ALIKE = ("paper", "labels", "random")
 """The recipes that make the moves which the default one has chosen, so that each step can be compared."""
@@ -361,7 +361,7 @@ original and the slim one together.
 
 `default` is the recipe of [gen slim](slim.md). `paper` is DeepRebirth's: a random start, and labels alone. `labels` and
 `random` change one of the two. `hand` makes the moves that were chosen by hand, `tucker` may use its moves as well.
-`long` retrains for 40 epochs after the last step instead of 20, and so do the controls.
+`short` retrains for 20 epochs after the last step instead of 40, and so do the controls.
 """
 _COLUMNS = (
     ("original", "original"),

@@ -70,7 +70,7 @@ class Steps(_Table):
 class Last(_Table):
     """The long retraining after the last step."""
 
-    epochs: _Count = 20
+    epochs: _Count = 40
     rate: _Positive = 2e-3
     new_rate: _Positive = 1.0
     distil: _Share = 0.0  # above 0: a network that is distilled is trained as well, and the better one is taken
