@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.planner import DoesNotFit, Goal, checked, least_in_any_order, lowest_peak
-from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Memory, Status
+from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Memory, Placement, Status
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.form import Form, uncut
 from shoehorn_mcu.schedule.predict import recomputes
@@ -83,7 +83,7 @@ def _within(cuts: Cuts, request: PlanRequest, memories: Sequence[Memory], say: S
             made = search.less_waiting(made)
             return made if request.goal is Goal.SRAM else made.or_faster(by_rows)
     assert refused is not None
-    if by_rows is None and request.goal is not Goal.SRAM:
+    if by_rows is None and request.goal is not Goal.SRAM and _too_large(refused, memories) is None:
         try:
             by_rows = _Search(cuts, replace(request, capacity_bytes=total), memories, say, divides=True).best()
         except Undivided as error:
@@ -93,12 +93,17 @@ def _within(cuts: Cuts, request: PlanRequest, memories: Sequence[Memory], say: S
     raise DoesNotFit(_undivided(refused, memories), refused.plan.arena_bytes, total)
 
 
-def _undivided(refused: Undivided, memories: Sequence[Memory]) -> str:
-    """Why a plan has no place: the largest tensor that is in one piece, if no memory holds it."""
-    listed = ", ".join(f"{memory.name} {memory.bytes:,}" for memory in memories)
+def _too_large(refused: Undivided, memories: Sequence[Memory]) -> Placement | None:
+    """The largest tensor that is in one piece, if no memory holds it."""
     pieces = (p for p in refused.plan.placements if p.tensor in refused.whole)
     whole = max(pieces, key=lambda p: p.bytes, default=None)
-    if whole is not None and whole.bytes > max(memory.bytes for memory in memories):
+    return whole if whole is not None and whole.bytes > max(memory.bytes for memory in memories) else None
+
+
+def _undivided(refused: Undivided, memories: Sequence[Memory]) -> str:
+    """Why a plan has no place."""
+    listed = ", ".join(f"{memory.name} {memory.bytes:,}" for memory in memories)
+    if (whole := _too_large(refused, memories)) is not None:
         return f"'{whole.tensor}' has {whole.bytes:,} bytes in one piece, the memories are {listed}"
     return f"an arena of {refused.plan.arena_bytes:,} bytes was divided in no way among the memories {listed}"
 
