@@ -13,8 +13,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install
 C_FILES = $(shell find generator host_tools runtime_c firmware_templates examples tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
 # Tests start many processes of Python: what they import is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
-# One worker more than there are cores: some wait for emulators and compilers at any time.
-PYTEST := $(BIN)/python -m pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # $(call distribution,TEST,PACKAGES,WITHOUT): where TEST fails, root installs PACKAGES and others read what to install;
 # succeeds in any case.

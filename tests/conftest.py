@@ -42,6 +42,11 @@ _EFFORT = {name: getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECON
 BUDGET.LEAST_SECONDS = BUDGET.MOST_SECONDS = 0.1
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are cores: at any time some wait for emulators and compilers."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_finish() -> None:
     """From here on Python looks for garbage, among what is new, and less often than it would."""
     gc.freeze()
