@@ -41,7 +41,7 @@ def _boards() -> Iterator[object]:
             yield pytest.param(board, id=board.id, marks=marks)
 
 
-@pytest.mark.parametrize("board", _boards())
+@pytest.mark.parametrize("board", list(_boards()))
 def test_the_ram_of_a_board_is_predicted_within_64_bytes(board: targets.Board, tmp_path: Path) -> None:
     assert abs(off(DIGITS, board, Options(), tmp_path / "made")) <= 64
 
