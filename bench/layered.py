@@ -4,9 +4,9 @@
     python -m bench.layered --plot DIR    redraws DIR/layered.svg from DIR/layered.json
 
 Writes DIR/layered.json, layered.md and layered.svg (CPU seconds and gap over nodes) after each graph. The graphs:
-layers of 5 to 35 nodes, an edge between nodes
-of neighbouring layers with probability 0.2, and about an edge over any number of layers for each seventh node; sizes
-and durations as in the published graphs. Answers are replayed by the planner's independent check.
+layers of 5 to 35 nodes, an edge between nodes of neighbouring layers with probability 0.2, and about an edge over any
+number of layers for each seventh node; sizes and durations as in the published graphs. Answers are replayed by the
+planner's independent check.
 """
 
 from __future__ import annotations

@@ -787,7 +787,7 @@ def unit(of: Matrix, board: targets.Board) -> Unit:
 
 
 def firmware(of: Matrix, board: targets.Board) -> Bundle:
-    """The project folder's files; not its page nor what choices did, which nobody reads and which take long."""
+    """The project folder's files, without the page and the report's choices, which take long and which nobody reads."""
     made = unit(of, board)
     found = constants(made)
     with (

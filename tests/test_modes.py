@@ -48,7 +48,7 @@ def with_chains(problem: Problem) -> Problem:
 SMALL = st.one_of(problems(most_ops=8, most_blocks=2), problems(most_ops=8, most_blocks=1).map(with_chains))
 FACTORS = st.sampled_from((0.0, 0.3, 0.7, 1.0))
 MACS = st.sampled_from((None, 0, 60, 180, 600))
-MOMENTS = 5  # of an interrupted search, from its first call to its last
+MOMENTS = 8  # of an interrupted search, from its first call to its last
 
 
 @pytest.fixture(autouse=True)

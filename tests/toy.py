@@ -261,7 +261,7 @@ class Bench:
         """The port vanishes."""
         self._closed = True
         while not self._wire.acquire(timeout=0.05):
-            termios.tcflush(self._slave, termios.TCIFLUSH)  # what is being written waits for room
+            termios.tcflush(self._slave, termios.TCIFLUSH)  # a writer whose bytes wait for room gets it
         self._wire.release()
         os.close(self._slave)
         os.close(self._master)

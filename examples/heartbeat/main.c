@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
-// Heart beats from a stream of samples: pushes what is new five times a second, and prints what the
-// last two seconds were. The signal is made up; on a board it comes from the sensor's FIFO.
+// Tells heart beats from a stream of samples: it pushes the new samples five times a second, and
+// prints the kind of the last two seconds. The signal is made up; on a board the sensor gives it.
 #include <math.h>
 #include <stdio.h>
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.kernels import Instance
-from shoehorn_mcu.kernels.choice import choices, with_scratch
+from shoehorn_mcu.kernels.choice import choices_on, with_scratch
 from shoehorn_mcu.kernels.cost import Unit
 from shoehorn_mcu.kernels.linear.toom_cook import CHOICE as TOOM_COOK
 from shoehorn_mcu.machine.memories import name_of
@@ -119,8 +119,8 @@ def _is_toom_cook(kernel: Instance) -> bool:
 
 
 def _may_be_toom_cook(stage: Stage) -> bool:
-    machine = stage.machine
-    return any(map(_is_toom_cook, choices(stage.node, machine.isas, machine.packs, machine.disabled)))
+    """Whether a kernel of that kind computes the op, room for it or not; quicker than timing all of them."""
+    return any(map(_is_toom_cook, choices_on(stage.node, stage.machine)))
 
 
 def _choices(stages: Sequence[Stage]) -> list[Json]:

@@ -65,6 +65,11 @@ def choices(
     return found if packs else tuple(kernel for kernel in found if not kernel.packs(node)) or found
 
 
+def choices_on(node: Node, machine: Machine) -> tuple[Instance, ...]:
+    """The choices on a machine, also those that it has no scratch or no flash for."""
+    return choices(node, machine.isas, machine.packs, machine.disabled)
+
+
 def _formed(kernel: Instance, form: Callable[[Node], Node]) -> Instance:
     """The instance for ops of which `form` makes those that it is for."""
     own = kernel.form
@@ -107,7 +112,7 @@ def choose(node: Node, machine: Machine) -> Instance:
 
     Raises KernelError if there is none, or if the tuning names one that does not compute the node.
     """
-    found, key = choices(node, machine.isas, machine.packs, machine.disabled), contract_of(node).key(node)
+    found, key = choices_on(node, machine), contract_of(node).key(node)
     if key in machine.tuning and (key, machine.tuning[key]) not in machine.without:
         return _tuned(node, machine.tuning[key], found)
     free = found if machine.scratch else _without_scratch(node, found)
@@ -137,7 +142,7 @@ def with_scratch(node: Node, machine: Machine) -> list[Instance]:
     key = contract_of(node).key(node)
     if machine.near or key in machine.tuning:
         return [best]
-    found = choices(node, machine.isas, machine.packs, machine.disabled)
+    found = choices_on(node, machine)
     kept = [k for k in found if (key, k.name) not in machine.without]
     return list(takewhile(lambda kernel: kernel.scratch_bytes(node), (k for _, k in _timed(node, kept, machine))))
 
@@ -181,7 +186,7 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
     key = contract_of(node).key(node)
     rows = node.output.type.rows
     unit = cost.choice_unit(machine.cpu)
-    found = _without_scratch(node, choices(node, machine.isas, machine.packs, machine.disabled))
+    found = _without_scratch(node, choices_on(node, machine))
     timed = [(rows * _choice_cost(node, kernel, machine.cpu, unit), kernel) for kernel in found]
     timed.sort(key=lambda pair: pair[0])
     if key in machine.tuning:

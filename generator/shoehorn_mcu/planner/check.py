@@ -289,7 +289,7 @@ class _Replay:
         for y in rows:
             self._write(op.writes, y)
         for y in () if alone else rows:
-            self._read(where, op.writes, y)  # no row may overwrite another; those of one call lie side by side
+            self._read(where, op.writes, y)  # a row that another row of the call overwrote is noticed
         carried = {row for read in op.reads if read.tensor == op.writes for y in rows for row in read.rows[y]}
         if carried & set(rows):
             self._faults.append(f"{where}: computed at one time, but a row of '{op.writes}' needs another of them")

@@ -285,7 +285,7 @@ class LASTING:
     PARTS = 60  # of an order, each with a step at which the budget is a constraint
     # steps after which an output may be run again: so many, in small graphs a part of all
     FAR, FAR_PART = 100, 50
-    RATIOS = (4.0, 4.0)  # of duration to size, as a multiple of the graph's: what is offered, by depth
+    RATIOS = (4.0, 4.0)  # by depth, a slot's most duration per byte, as a multiple of the whole graph's
     MOST = 12000  # slots offered besides the order
     BETTER = 0.7  # of these ratios, for each edge, where more are offered
     GAP = 0.03  # of the recomputed duration: an answer so near to the bound is taken

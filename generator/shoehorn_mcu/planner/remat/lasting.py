@@ -106,7 +106,9 @@ class _Offer:
 
 
 class _Model:
-    """`run` by slot that is not fixed. A gap of a node lies between two slots in turn that run or read it."""
+    """The CP-SAT model of the slots: a variable says of each slot that is not fixed whether it runs, and one of each
+    gap whether the output is kept over it. A gap lies between neighbouring slots that run or read the same node.
+    """
 
     def __init__(self, graph: Graph, slots: _Slots, budget: int) -> None:
         self.solved = False
@@ -138,7 +140,7 @@ class _Model:
         """The gaps of a node from the last to the first: kept for the reader at the end, or over the gap behind it."""
         behind: cp_model.IntVar | bool = False
         for start, end in zip(reversed(points[:-1]), reversed(points), strict=False):
-            if self._slots.nodes[end] == v:  # another run: what is kept behind it was run there, or kept before
+            if self._slots.nodes[end] == v:  # another run: the output behind it is its, or was kept
                 if behind is False:
                     continue
                 kept = self._gap(v, start, end)
