@@ -153,7 +153,7 @@ _ELEVEN = (
 _BASE = Schedule(20, 2e-3, augment=("shift", "flip"))
 _GOOGLENET = {"goal": {"until": "instructions=-60%,arena=9408", "drop": 6.0}, "data": {"augment": ("shift", "flip")}}
 _MOBILENET = {
-    "goal": {"until": "instructions=-36%", "drop": 3.0},
+    "goal": {"until": "instructions=-36%,arena=15300", "drop": 3.0},
     "moves": {"use": ("shrink",)},
     "data": {"augment": ("shift", "flip")},
 }

