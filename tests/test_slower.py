@@ -25,8 +25,8 @@ from shoehorn_mcu.schedule.stage import stages
 def test_the_smallest_plan_within_a_share_more_time_is_between_the_fastest_and_the_smallest(stream: bool) -> None:
     graph, _ = passes.run(load(SHIPPED / "digits.tflite"))
     cuts = Cuts(graph, stages(graph, Machine.of("cortex-m4f")))
-    request = PlanRequest(Goal.TIME, None, stream)
-    fastest = pareto.predicted(schedule(cuts, request))
+    request = PlanRequest(Goal.TIME, None, stream, weigh_smaller=True, prefer_smaller=True)
+    fastest = pareto.predicted(schedule(cuts, replace(request, prefer_smaller=False)))
     smallest = pareto.predicted(schedule(cuts, replace(request, goal=Goal.SRAM)))
 
     found = [

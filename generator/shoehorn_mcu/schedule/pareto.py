@@ -89,6 +89,7 @@ def smallest_within(cuts: Cuts, request: PlanRequest, percent: float, say: Calla
     tried, each the geometric mean of both, until no arena that is CLOSE times smaller can be left, as far as a larger
     budget gives no slower plan. Raises DoesNotFit as `schedule`.
     """
+    request = replace(request, prefer_smaller=False)
     best = schedule(cuts, request, say)
     limit = predicted(best).time * (1 + percent / 100)
     least = schedule(cuts, replace(request, goal=Goal.SRAM), say)
