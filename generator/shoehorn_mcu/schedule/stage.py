@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -203,6 +204,26 @@ def kernel_bytes(stages: Sequence[Stage]) -> int:
     """Flash bytes of the kernels, each once, and of the constants in their structs."""
     code = {name: size for stage in stages for name, size in stage.code.items()}
     return sum(stage.packed_bytes for stage in stages) + sum(code.values())
+
+
+class Flash:
+    """`kernel_bytes` of stages that change one by one, within a limit."""
+
+    def __init__(self, stages: Sequence[Stage], limit_bytes: int) -> None:
+        self._bytes, self._limit_bytes = kernel_bytes(stages), limit_bytes
+        self._users = Counter(part for stage in stages for part in stage.code)
+
+    def takes(self, new: Stage, old: Stage) -> bool:
+        """Whether a stage can take the place of another within the limit; it does so then."""
+        more = sum(size for part, size in new.code.items() if not self._users[part])
+        less = sum(size for part, size in old.code.items() if self._users[part] == 1 and part not in new.code)
+        found = self._bytes + new.packed_bytes - old.packed_bytes + more - less
+        if found > self._limit_bytes:
+            return False
+        self._bytes = found
+        self._users.subtract(old.code.keys())
+        self._users.update(new.code.keys())
+        return True
 
 
 def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:

@@ -16,7 +16,7 @@ from shoehorn_mcu.planner.memory_plan import SRAM, Plan, Scratch, Status
 from shoehorn_mcu.planner.problem import aligned
 from shoehorn_mcu.planner.spare import Spare
 from shoehorn_mcu.schedule.predict import longest_rows, time, unit_of
-from shoehorn_mcu.schedule.stage import Stage, kernel_bytes
+from shoehorn_mcu.schedule.stage import Flash, Stage
 
 WORTH_PERCENT = 0.5  # of the predicted time: what one kernel must save before the arena grows for its scratch
 
@@ -47,6 +47,7 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
     spare, total = Spare(problem, plan), time(plan, stages)
     now, scratch, arenas = {stage.name: stage for stage in stages}, list(plan.scratch), plan.arenas
     cores, rows = plan.cores_by_op, longest_rows(plan)
+    flash = None if limits.flash_bytes is None else Flash(stages, limits.flash_bytes)
     for each in found:
         stage = each.stage
         if now[stage.name].scratch_bytes:
@@ -61,10 +62,9 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
                 continue
             if limit is not None and end > max(arena, limit):
                 continue
-            changed = {**now, stage.name: stage}
-            if limits.flash_bytes is not None and kernel_bytes([*changed.values()]) > limits.flash_bytes:
+            if flash is not None and not flash.takes(stage, now[stage.name]):
                 break
-            now, arenas[memory] = changed, end
+            now[stage.name], arenas[memory] = stage, end
             scratch.append(Scratch(stage.name, address, size, memory))
             break
     if len(scratch) == len(plan.scratch):
