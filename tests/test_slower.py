@@ -52,3 +52,13 @@ def test_slower_is_a_share_and_no_other_goal(gen: Gen) -> None:
     ]
     assert plans[1]["arena_bytes"] < plans[2]["arena_bytes"] <= plans[0]["arena_bytes"]  # rows are recomputed
     assert plans[1]["recomputed_macs"] > 0
+
+
+def test_what_is_slower_by_no_percent_is_the_fastest_though_a_smaller_plan_costs_next_to_nothing(gen: Gen) -> None:
+    usual, fastest = (
+        json.loads(gen("plan", SHIPPED / "digits.tflite", "--board", "microbit", *more, "--json").stdout)["plan"]
+        for more in ((), ("--slower", "0"))
+    )
+
+    assert fastest["predicted_cycles"] < usual["predicted_cycles"] < 1.015 * fastest["predicted_cycles"]
+    assert usual["arena_bytes"] < fastest["arena_bytes"]
