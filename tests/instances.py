@@ -65,8 +65,14 @@ def write_variants(folder: Path) -> None:
 
 
 def write_kernels(folder: Path, kernels: Iterable[Instance]) -> None:
-    """`folder` laid out as runtime_c, with `sh_<instance>` of these kernels in place of the oracles."""
-    shutil.copytree(RUNTIME_C, folder, ignore=shutil.ignore_patterns("*_ref.c"))
-    for name, kernel in {kernel.name: kernel for kernel in kernels}.items():
-        source = folder / f"kernels/{kernel.contract.name}/{name}.c"
-        source.write_text(kernel.text(PREFIX, "../../"))
+    """`folder` laid out as runtime_c, with `sh_<instance>` of these kernels in place of all oracles.
+
+    It has the folders of their contracts alone: most tests ask for one or two.
+    """
+    named = {kernel.name: kernel for kernel in kernels}
+    for contract in {kernel.contract.name for kernel in named.values()}:
+        place = Path("kernels") / contract
+        shutil.copytree(RUNTIME_C / place, folder / place, ignore=shutil.ignore_patterns("*_ref.c"))
+    (folder / "include").symlink_to(RUNTIME_C / "include")
+    for name, kernel in named.items():
+        (folder / f"kernels/{kernel.contract.name}/{name}.c").write_text(kernel.text(PREFIX, "../../"))
