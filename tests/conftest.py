@@ -54,6 +54,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """What is left dies with the process: pytest would look for garbage in it ten times."""
+    gc.freeze()
+
+
 Gen = Callable[..., Result]
 
 
