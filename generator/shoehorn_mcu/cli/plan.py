@@ -110,8 +110,8 @@ def slide_line(slide: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     whole, macs = slide["macs_whole_window"], report["plan"]["macs"]
     rows = "1 new row" if slide["hop_rows"] == 1 else f"{slide['hop_rows']} new rows"
     again = slide["recomputed_tensors"]
-    said = "1 tensor keeps no rows and is" if again == 1 else f"{again} tensors keep no rows and are"
-    others = f"; {said} computed again" if again else ""
+    said = "1 tensor keeps" if again == 1 else f"{again} tensors keep"
+    others = f"; {said} fewer rows than possible, the others are computed again" if again else ""
     return (
         f"each inference takes {rows} of the window's {slide['window_rows']}: {macs:,} of {whole:,} MACs "
         f"({whole / max(1, macs):.3g} x fewer), {slide['state_bytes']:,} bytes kept{others}"
