@@ -20,7 +20,7 @@ from shoehorn_mcu.passes.ends.slide import Windows, windows
 
 LEAST_GAIN = 1.5  # times fewer MACs: what a hint, or a pipeline of new rows, is worth
 _LEAST_ROWS = 8  # of what may be a window
-MOST = 10  # choices that are worth a plan
+MOST = 14  # choices that are worth a plan
 _COMBINED = 6  # tensors of which all combinations of ways to keep rows are tried
 _ENDS = 10  # tensors at which a group may begin or end: those that keep most
 
