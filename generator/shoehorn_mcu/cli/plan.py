@@ -69,6 +69,9 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     kind = "whole tensors" if total == whole else f"by rows; whole tensors need {whole:,}"
     arena = f"arena {total:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"
     out.print(arena, soft_wrap=not out.is_terminal)
+    if outcome.again is not None and outcome.again.of != outcome.bound_of:
+        said = f"lower bound {outcome.again.bound_bytes:,} bytes of {outcome.again.of}"
+        out.print(said, soft_wrap=not out.is_terminal)
     if (slide := known_slide(planned)) is not None:
         out.print(slide_line(slide, planned.report), soft_wrap=not out.is_terminal)
     if "memories" in (known := planned.report["plan"]):  # type: ignore[operator]
