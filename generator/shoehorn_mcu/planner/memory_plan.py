@@ -84,7 +84,7 @@ ANY_ORDER = "plans by rows in any order"
 """The same where each row is computed once, none in bands; the order is not bound to groups."""
 
 AGAIN = "plans by rows in any order, some computed again"
-"""The same for a plan whose rows are recomputed one by one, while nothing else is known of them."""
+"""The same for a plan with chunks of channels whose rows are recomputed one by one."""
 
 BY_ROWS = "plans by groups of rows"
 """The same for a plan that was chosen for its time: blocks in bands are not searched for it."""
