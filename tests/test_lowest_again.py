@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import heapq
+from functools import cache
 from random import Random
 
 import pytest
 from row_problems import random_problem, same
+from test_cli_project import DIGITS
 
-from shoehorn_mcu.planner import OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, least_computing_again, lowest_peak
+from shoehorn_mcu.planner.memory_plan import Again
 from shoehorn_mcu.planner.order.again import bound_again
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.lowest import row_graph
 from shoehorn_mcu.planner.order.replay import replay
+from shoehorn_mcu.schedule import search
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.request import PlanRequest
+from shoehorn_mcu.schedule.search import schedule
+from shoehorn_mcu.schedule.stage import stages
 
 MOST_ROWS = 7  # that are computed: all states of memory are tried
 PLENTY = 1 << 40
@@ -154,3 +163,33 @@ def test_a_skip_over_cheap_rows_is_bounded_by_what_may_be_computed_again():
 def test_no_bound_of_many_problems_is_above_the_lowest_peak_of_all_orders_that_compute_as_much_again():
     for seed in range(1000, 3000):
         compare(seed)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [(None, 950), (Again(900, 500, 1.0), 900), (Again(900, 499, 1.0), 950), (Again(1100, 500, 1.0), 1000)],
+)
+def test_the_bound_of_a_plan_is_the_least_of_all_forms_of_its_graph(
+    monkeypatch: pytest.MonkeyPatch, found: Again | None, wanted: int
+) -> None:
+    """That of a form for fewer MACs does not hold for as many, and is found anew."""
+    asked = []
+
+    def other(problem: Problem, most_macs: int) -> int:
+        asked.append(most_macs)
+        assert 0 < least_computing_again(problem, most_macs) <= lowest_peak(problem)
+        return 950
+
+    cuts, request = digits(), PlanRequest(Goal.SRAM)
+    best = schedule(cuts, request).with_outcome(again=Again(1000, 500, 1.0))
+    monkeypatch.setattr(search, "least_computing_again", other)
+    made = search._Search(cuts, request, (), lambda _: None)._bounded_again(best, {cuts: found})
+
+    assert made.plan.outcome.again == Again(wanted, 500, 1.0)
+    assert asked == ([500] if wanted == 950 else [])
+
+
+@cache
+def digits() -> Cuts:
+    graph, _ = passes.run(importers.load(DIGITS))
+    return Cuts(graph, stages(graph))

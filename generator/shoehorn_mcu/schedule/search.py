@@ -226,10 +226,11 @@ class _Search:
         known = best.plan.outcome
         if known.again is None or known.interrupted:
             return best
-        bound = known.again.bound_bytes
+        bound, most = known.again.bound_bytes, known.again.most_macs
         for form, found in forms.items():
-            other = uncut(form, self.request)
-            bound = min(bound, found.bound_bytes if found else least_computing_again(other, known.again.most_macs))
+            holds = found is not None and found.most_macs >= most  # who may compute more again needs no more bytes
+            other = found.bound_bytes if found and holds else least_computing_again(uncut(form, self.request), most)
+            bound = min(bound, other)
         return best.with_outcome(again=replace(known.again, bound_bytes=bound))
 
     def _may_be_smaller(self, best: Scheduled, form: Cuts, peak: int, lowest: int) -> bool:
