@@ -258,7 +258,7 @@ static int64_t bound_at(search *a, int32_t row, int64_t price, cost *found)
 // MACs and one that does not, the price at which both cost the same is next.
 static void raise_by(search *a, int32_t row, int32_t *found)
 {
-    cost over, within, at;
+    cost over, at, within = {0, -1};
     put_sides(a, row);
     int64_t bytes = bound_at(a, row, 0, &over);
     if (bytes > a->best) {
@@ -268,7 +268,6 @@ static void raise_by(search *a, int32_t row, int32_t *found)
     if (over.macs <= a->again->most_macs) {
         return; // MACs for nothing, and few: the least there is
     }
-    within.macs = -1;
     for (int32_t i = 0; i < MOST_PRICES && a->s->upper[row] > a->best; i++) {
         int64_t price = (int64_t)DEAREST << ONE;
         if (within.macs >= 0) {
