@@ -11,8 +11,9 @@ from row_problems import random_problem, same
 from test_cli_project import DIGITS
 
 from shoehorn_mcu import importers, passes
+from shoehorn_mcu.emit.page import parts
 from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, least_computing_again, lowest_peak
-from shoehorn_mcu.planner.memory_plan import Again
+from shoehorn_mcu.planner.memory_plan import ANY_ORDER, Again
 from shoehorn_mcu.planner.order.again import bound_again
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.lowest import row_graph
@@ -187,6 +188,18 @@ def test_the_bound_of_a_plan_is_the_least_of_all_forms_of_its_graph(
 
     assert made.plan.outcome.again == Again(wanted, 500, 1.0)
     assert asked == ([500] if wanted == 950 else [])
+
+
+def test_the_page_names_both_bounds_of_a_plan_and_one_that_is_the_plan_s_own_once() -> None:
+    again = Again(80, 5, 4.9994)
+    said = {"proven_optimal": True, "arena_bytes": 100, "arena_bound_bytes": 100, "arena_bound_of": ANY_ORDER}
+    known = {"again": {"bound_bytes": 80, "of": again.of}}
+    own = {**said, "proven_optimal": False, "arena_bound_bytes": 80, "arena_bound_of": again.of}
+
+    assert again.of == "plans by rows in any order, at most 5 % of the MACs computed again"
+    assert parts._bound(said) == f"100 bytes are proven minimal among {ANY_ORDER}"
+    assert parts._bound({**said, **known}) == f"100 bytes are proven minimal among {ANY_ORDER}; 80 of {again.of}"
+    assert parts._bound({**own, **known}) == f"lower bound 80 of {again.of}"
 
 
 @cache
