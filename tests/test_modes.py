@@ -29,7 +29,7 @@ from shoehorn_mcu.planner import (
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, applied
 from shoehorn_mcu.planner.blocks.chains import chains
-from shoehorn_mcu.planner.memory_plan import Plan, Status
+from shoehorn_mcu.planner.memory_plan import AGAIN, Plan, Status
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.partition import bounds
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
@@ -236,6 +236,14 @@ def assert_sound(problem: Problem, plan: Plan, most_macs: int | None) -> None:
     assert outcome.bound_bytes <= plan.arena_bytes
     assert (outcome.status is Status.OPTIMAL) == (outcome.bound_bytes == plan.arena_bytes)
     assert extra_macs(problem, plan) <= (most_macs if most_macs is not None else 1 << 60)
+    again, extra = plan.outcome.again, extra_macs(problem, plan)
+    in_chunks = any(cascade.chunks > 1 for cascade in plan.cascades)
+    assert (again is None) == (in_chunks or not (most_macs or extra))
+    if again is not None:
+        assert again.most_macs == (extra if most_macs is None else max(most_macs, extra))
+        assert again.bound_bytes <= plan.arena_bytes
+        assert (plan.outcome.bound_of == again.of) <= (plan.outcome.bound_bytes == again.bound_bytes)
+    assert in_chunks or plan.outcome.bound_of != AGAIN
     assert check(in_place_of_blocks(problem, plan), plan) == []
 
 

@@ -604,6 +604,21 @@ def test_windows_of_many_rows_become_sums_and_maxima_over_rows(op_class: type[Op
         assert_equal_outputs(graph, after)
 
 
+def test_a_pool_that_rounds_halves_up_is_not_summed() -> None:
+    """The end of sums rounds halves away from zero: of stored values, 128 less than those of uint8, -0.5 becomes -1."""
+    x = samples.int8((1, 16, 4, 8), samples.quant(np.random.default_rng(0)))
+    fields = {"kernel": (16, 4), "stride": (16, 4)}
+    graph = samples.graph_of(ops.AveragePool2d, [x], samples.int8((), x.quantised), **fields, halves_up=True)
+    half = np.zeros((1, 16, 4, 8), np.int8)
+    half[:, ::2] = -1
+
+    after = verify(sum_rows(graph))
+
+    assert [type(op) for op in after.ops] == [ops.AveragePool2d]
+    (pool,) = (op for op in graph.ops)
+    assert np.array_equal(pool.reference([half], graph.node(pool).sig), np.zeros((1, 1, 1, 8)))
+
+
 def test_a_dense_layer_is_summed_by_its_name_and_nothing_else_counts_as_that() -> None:
     net = Builder(1, 4, 1, 8)
     view = net.reshape("x", 1, 32)

@@ -31,6 +31,7 @@ from shoehorn_mcu.firmware.prepare import keeping, prepare
 from shoehorn_mcu.firmware.settings import Hop, Options
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import DType, Graph, State, Tensor, TensorType
+from shoehorn_mcu.passes.ends.shifted_rows import ALL
 from shoehorn_mcu.passes.ends.slide import computed
 from shoehorn_mcu.planner.memory_plan import Placement
 from shoehorn_mcu_host.board.bench import Cycles, Timing
@@ -411,7 +412,7 @@ def test_the_second_model_of_a_pipeline_computes_new_slices_only() -> None:
     front = DATA / "audio-preprocessor" / "audio_preprocessor_int8.tflite"
     slid = prepare(front, None, Options(behind=PIPELINE["behind"]))
     assert slid.wake is not None
-    step = keeping(slid, ())
+    step = keeping(slid, ALL)
     assert (slid.graph.macs, step.graph.macs) == (336_632, 93_432)
     assert any("1 new slice of 480, 320 apart, of the 49 that" in note for note in step.notes)
     whole, new = load_reference(slid.wake.whole), load_reference(step.graph)

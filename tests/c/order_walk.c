@@ -49,6 +49,26 @@ static sh_lowest_rows random_rows(graph *g)
     return rows;
 }
 
+// Who may compute more again needs no more bytes, and who computes nothing again may do so, too.
+static void walk_again(const sh_lowest_rows *rows, int64_t peak)
+{
+    int64_t macs[MOST], known[MOST], before = peak;
+    int32_t fixed[MOST], row = 0;
+    for (int32_t v = 0; v < rows->count; v++) {
+        macs[v] = below(50);
+        fixed[v] = below(6) == 0;
+        known[v] = INT64_MAX / 2;
+    }
+    sh_again_rows again = {rows, macs, fixed, known, 0};
+    for (; again.most_macs < 200; again.most_macs += 1 + below(90)) {
+        int64_t work = below(5) ? INT64_C(1) << 30 : below(5000), all = work >> 30;
+        int64_t bound = sh_again_bound(&again, &work, &row);
+        require(bound >= 0 && row < rows->count, "there is no memory");
+        require(bound <= before, "a bound of orders that compute more again is above an order");
+        before = all ? bound : before;
+    }
+}
+
 static void walk(void)
 {
     static graph g;
@@ -63,6 +83,7 @@ static void walk(void)
     require(sh_lowest_peak(s, order) == peak, "the peak of an order is another one");
     low = sh_lowest_cut(s, &work, &row);
     require(low <= peak && row < rows.count, "a cut is above an order");
+    walk_again(&rows, peak);
     for (int32_t i = 0; i < 6 && low < peak; i++) {
         int64_t bytes = low + below((int32_t)(peak - low));
         int64_t some = below(3) ? INT64_C(1) << 30 : below(100000);

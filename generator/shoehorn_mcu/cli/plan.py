@@ -69,6 +69,9 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     kind = "whole tensors" if total == whole else f"by rows; whole tensors need {whole:,}"
     arena = f"arena {total:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"
     out.print(arena, soft_wrap=not out.is_terminal)
+    if outcome.again is not None and outcome.again.of != outcome.bound_of:
+        said = f"lower bound {outcome.again.bound_bytes:,} bytes of {outcome.again.of}"
+        out.print(said, soft_wrap=not out.is_terminal)
     if (slide := known_slide(planned)) is not None:
         out.print(slide_line(slide, planned.report), soft_wrap=not out.is_terminal)
     if "memories" in (known := planned.report["plan"]):  # type: ignore[operator]
@@ -110,8 +113,8 @@ def slide_line(slide: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     whole, macs = slide["macs_whole_window"], report["plan"]["macs"]
     rows = "1 new row" if slide["hop_rows"] == 1 else f"{slide['hop_rows']} new rows"
     again = slide["recomputed_tensors"]
-    said = "1 tensor keeps no rows and is" if again == 1 else f"{again} tensors keep no rows and are"
-    others = f"; {said} computed again" if again else ""
+    said = "1 tensor keeps" if again == 1 else f"{again} tensors keep"
+    others = f"; {said} fewer rows than possible, the others are computed again" if again else ""
     return (
         f"each inference takes {rows} of the window's {slide['window_rows']}: {macs:,} of {whole:,} MACs "
         f"({whole / max(1, macs):.3g} x fewer), {slide['state_bytes']:,} bytes kept{others}"

@@ -97,7 +97,7 @@ def _by_new_rows(ready: Prepared, board: Board | None, say: Callable[[str], None
         room = min((each.unit.plan.total_bytes for each in found), default=most) if smallest else most
         if room is not None and choice.state_bytes > room and choice is not window.choices[-1]:
             continue
-        tried(keeping(ready, choice.recomputed) if choice.recomputed or ready.wake else ready)
+        tried(keeping(ready, choice.less) if choice.less.tensors or ready.wake else ready)
         if not smallest and len(found) > whole:
             break
     if not found:

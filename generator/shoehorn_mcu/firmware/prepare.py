@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from shoehorn_mcu.machine.targets import CPUS, Board, Fusing, Isa
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.ends.ends import AFTER, BEFORE, Asked, with_ends
 from shoehorn_mcu.passes.ends.native_io import native_io
+from shoehorn_mcu.passes.ends.shifted_rows import Less
 from shoehorn_mcu.passes.ends.slide_check import check_slid
 from shoehorn_mcu.passes.ends.slide_check import note as compared
 from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError, with_float_mode
@@ -100,16 +101,16 @@ def _wake(ready: Prepared, front: Graph, behind: Graph) -> Wake | None:
     return None if found is None else Wake(front, found, ready.graph)
 
 
-def keeping(ready: Prepared, recomputed: Collection[str]) -> Prepared:
-    """The model, or the pipeline, by new rows without rows of these tensors, which each step computes then."""
+def keeping(ready: Prepared, less: Less) -> Prepared:
+    """The model, or the pipeline, by new rows with less that is kept, which each step computes then."""
     options = ready.options
     if ready.wake is None:
         assert ready.sliding is not None
-        window, notes = keeping_less(ready.sliding, recomputed), ready.notes
+        window, notes = keeping_less(ready.sliding, less), ready.notes
         graph, records = finished(window, options)
         check_slid(window.slid, graph)
     else:
-        window = keeping_less(ready.wake.sliding, recomputed)
+        window = keeping_less(ready.wake.sliding, less)
         check_slid(window.slid, passes.run(window.slid.graph, which=passes.BY_ROWS)[0])
         strides = Strides(options.strides.samples)
         made = pipeline(ready.wake.front, window.slid.graph, strides, window.windows.rows)

@@ -91,12 +91,13 @@ def _plan(plan: Plan, stages: Sequence[Stage], board: Board | None) -> Json:
     rows, _ = predict.rows_and_steps(plan)
     done = sum(stage.macs * rows[stage.name] // stage.node.output.type.rows for stage in stages)
     needed = sum(stage.macs for stage in stages)
-    smaller = plan.outcome.smaller
+    smaller, again = plan.outcome.smaller, plan.outcome.again
     return {
         "arena_bytes": plan.arena_bytes,
         "arena_bound_bytes": plan.outcome.bound_bytes,
         "arena_bound_of": plan.outcome.bound_of,
         "proven_optimal": plan.outcome.status is Status.OPTIMAL,
+        **({} if again is None else {"again": {**vars(again), "of": again.of}}),
         "smaller": None if smaller is None else vars(smaller),
         "whole_tensor_bytes": plan.outcome.whole_tensor_bytes,
         "macs": done,

@@ -14,6 +14,7 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.ends.kept_rows import LEAST_GAIN, Choice, choices
 from shoehorn_mcu.passes.ends.kept_rows import hint as hint_of
+from shoehorn_mcu.passes.ends.shifted_rows import Less
 from shoehorn_mcu.passes.ends.slide import Slid, SlideError, Windows, slide, windows
 
 PASS = "slide"  # its name in reports
@@ -30,12 +31,12 @@ class Sliding:
 
     @cached_property
     def choices(self) -> Sequence[Choice]:
-        """Which tensors may keep no rows: from the least work to the fewest bytes."""
+        """What may keep less than it can: from the least work to the fewest bytes."""
         return choices(self.windows.shifted)
 
     def json(self) -> dict[str, object]:
-        """What `plan.slide` of a report says of the choice: how many of the tensors that could keep rows do not."""
-        return {"recomputed_tensors": len(self.slid.recomputed), "choices": [each.json() for each in self.choices]}
+        """What `plan.slide` of a report says of the choice: how many tensors keep fewer rows than they can."""
+        return {"recomputed_tensors": self.slid.fewer, "choices": [each.json() for each in self.choices]}
 
     def records(self, behind: Sequence[PassRecord]) -> list[PassRecord]:
         """All passes, with the rewrite as one of them."""
@@ -73,9 +74,9 @@ def finished(found: Sliding, options: Options) -> tuple[Graph, list[PassRecord]]
     return graph, found.records(records)
 
 
-def keeping_less(found: Sliding, recomputed: Collection[str]) -> Sliding:
-    """The same, without rows of these tensors."""
-    return replace(found, slid=slide(found.windows, recomputed))
+def keeping_less(found: Sliding, less: Less) -> Sliding:
+    """The same, with less that is kept."""
+    return replace(found, slid=slide(found.windows, less))
 
 
 def hop_of(slide: int | str | None, stride: int | None, slices: int | None, rate: int) -> Hop | None:

@@ -73,7 +73,7 @@ class _Rewrite(Draft):
 
     def _sums_pool(self, node: Node, op: ops.AveragePool2d | ops.Mean) -> bool:
         x = node.x
-        pool = _pool_of(node, op)
+        pool = pool_of(node)
         if pool is None or not self._is_alone(x.name, op):
             return False
         sums = self._sums(replace(pool, name=self.op_name(f"{op.name}_sums"), inputs=(x.name,), output=""), node)
@@ -82,14 +82,7 @@ class _Rewrite(Draft):
         window, y = pool.kernel[0], node.output
         shape = (x.type.shape[0], sums.type.shape[1] // window, *sums.type.shape[2:])
         output = self._end(y, shape)
-        if isinstance(op, ops.AveragePool2d) or y.type.dtype is DType.FLOAT32:
-            count = pool.kernel[0] * pool.kernel[1]
-            clamp = op.clamp if isinstance(op, ops.AveragePool2d) else ops.RealClamp()
-            self.ops.append(
-                ops.Average(name=op.name, inputs=(sums.name,), output=output, window=window, count=count, clamp=clamp)
-            )
-        else:
-            self._rescale(op, sums, np.array([mean_params(op, node.sig).scale]), output, window)
+        self.ops.append(pool_end(self, node, sums.name, output, window))
         self._shaped(output, y)
         return True
 
@@ -135,7 +128,7 @@ class _Rewrite(Draft):
             reach = np.abs(start.astype(np.int64)) + 128 * np.abs(weights.data.astype(np.int64)).sum(axis=1)
             if reach.max() > LIMIT:
                 return False
-        name = self._constant(f"{op.name}_start", start)
+        name = _constant(self, f"{op.name}_start", start)
         made = ops.SumDense(name=self.op_name(f"{op.name}_sums"), inputs=(x.name, weights.name, name), output="")
         sums = self._sums(made, node)
         if sums is None:
@@ -148,7 +141,7 @@ class _Rewrite(Draft):
                 ops.Average(name=op.name, inputs=inputs, output=output, window=window, count=1, clamp=op.clamp)
             )
         else:
-            self._rescale(op, sums, np.stack(op.scales(node.sig), axis=1), output, window)
+            self.ops.append(_rescale(self, op, sums.name, np.stack(op.scales(node.sig), axis=1), output, window))
         self._shaped(output, y)
         return True
 
@@ -170,14 +163,6 @@ class _Rewrite(Draft):
         self.ops.append(whole)
         return made
 
-    def _rescale(self, op: ops.Mean | ops.Dense, sums: Tensor, scales: Array, output: str, window: int) -> None:
-        """The end of the sums; `scales`: a multiplier and a shift for all channels, or for each."""
-        clamp = {"clamp": op.clamp} if isinstance(op, ops.Dense) else {}
-        multipliers = self._constant(f"{op.name}_multipliers", scales[:, 0].astype(np.int32))
-        shifts = self._constant(f"{op.name}_shifts", scales[:, 1].astype(np.int8))
-        inputs = (sums.name, multipliers, shifts)
-        self.ops.append(ops.Rescale(name=op.name, inputs=inputs, output=output, window=window, **clamp))
-
     def _end(self, y: Tensor, shape: tuple[int, ...]) -> str:
         """The tensor that the last op writes: y itself where it has this shape."""
         return y.name if shape == y.type.shape else self.tensor(f"{y.name}_4d", replace(y.type, shape=shape))
@@ -192,19 +177,19 @@ class _Rewrite(Draft):
         reader = only_reader(self.before, self._readers_of, name)
         return reader is not None and reader.name == op.name
 
-    def _constant(self, name: str, data: Array) -> str:
-        return self.tensor(name, TensorType(data.shape, DType(data.dtype.name)), data)
 
-
-def _pool_of(node: Node, op: ops.AveragePool2d | ops.Mean) -> ops.SumPool | None:
+def pool_of(node: Node) -> ops.SumPool | None:
     """The sums of a pool without padding, or of a mean over rows; None for others. Its names are to be filled in."""
+    op = node.op
+    if not isinstance(op, ops.AveragePool2d | ops.Mean):
+        return None
     x, y = node.x.type, node.output.type
     real = x.dtype is y.dtype is DType.FLOAT32
     if not (real or x.dtype is y.dtype is DType.INT8) or len(x.shape) != 4 or node.x.data is not None:
         return None
     if isinstance(op, ops.AveragePool2d):
         kernel, stride, start = op.kernel, op.stride, 0
-        if not _apart(node, op):
+        if not _apart(node, op) or op.halves_up:
             return None
     else:
         if op.axes not in ((1,), (1, 2)):
@@ -217,3 +202,27 @@ def _pool_of(node: Node, op: ops.AveragePool2d | ops.Mean) -> ops.SumPool | None
 def _apart(node: Node, op: ops.Pool2d) -> bool:
     """Whether the windows have no padding, and none that lie below each other share a row."""
     return op.padding == Padding() and (node.output.type.shape[1] == 1 or op.stride[0] >= op.kernel[0])
+
+
+def pool_end(draft: Draft, node: Node, sums: str, output: str, window: int) -> Op:
+    """The op that makes the result of a pool or a mean of every `window`-th row of its sums."""
+    op, y = node.op, node.output
+    if isinstance(op, ops.Mean) and y.type.dtype is not DType.FLOAT32:
+        return _rescale(draft, op, sums, np.array([mean_params(op, node.sig).scale]), output, window)
+    kernel = pool_of(node)
+    assert kernel is not None
+    count = kernel.kernel[0] * kernel.kernel[1]
+    clamp = op.clamp if isinstance(op, ops.AveragePool2d) else ops.RealClamp()
+    return ops.Average(name=op.name, inputs=(sums,), output=output, window=window, count=count, clamp=clamp)
+
+
+def _rescale(draft: Draft, op: ops.Mean | ops.Dense, sums: str, scales: Array, output: str, window: int) -> Op:
+    """The end of the sums; `scales`: a multiplier and a shift for all channels, or for each."""
+    clamp = {"clamp": op.clamp} if isinstance(op, ops.Dense) else {}
+    multipliers = _constant(draft, f"{op.name}_multipliers", scales[:, 0].astype(np.int32))
+    shifts = _constant(draft, f"{op.name}_shifts", scales[:, 1].astype(np.int8))
+    return ops.Rescale(name=op.name, inputs=(sums, multipliers, shifts), output=output, window=window, **clamp)
+
+
+def _constant(draft: Draft, name: str, data: Array) -> str:
+    return draft.tensor(name, TensorType(data.shape, DType(data.dtype.name)), data)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.effort import DESCENT, ORDER, RECOMPUTE
+from shoehorn_mcu.planner.order.again import bound_again
 from shoehorn_mcu.planner.order.descent import Descent
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import replay
@@ -165,6 +166,17 @@ def least_in_any_order(problem: Problem, wanted: int) -> int:
     found = Descent(flow, space.events(space.plain_groups))
     bound = min(found.raise_to(wanted), whole_tensors.solve(problem).outcome.bound_bytes)
     return max(bound, least(flow))
+
+
+def least_computing_again(problem: Problem, most_macs: int) -> int:
+    """A lower bound in bytes on all plans of a problem by rows in any order that compute at most so many
+    multiply-accumulates again, without chunks of channels. Little effort is spent on it.
+    """
+    flow = Flow(replace(problem, blocks=()))
+    many = sum(flow.rows.values()) > DESCENT.FEW
+    work = int(DESCENT.OTHER_FORM_SECONDS[many] * DESCENT.WORK_PER_SECOND)
+    found = min(bound_again(flow, most_macs, (), work), whole_tensors.solve(problem).outcome.bound_bytes)
+    return max(found, least(flow))
 
 
 def bound_to_groups(problem: Problem) -> bool:

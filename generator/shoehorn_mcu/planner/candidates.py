@@ -10,7 +10,7 @@ from time import perf_counter
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.any_order import AnyOrder, bound_to_groups, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
-from shoehorn_mcu.planner.effort import CANDIDATE, RECOMPUTE
+from shoehorn_mcu.planner.effort import CANDIDATE, DESCENT, RECOMPUTE
 from shoehorn_mcu.planner.memory_plan import AGAIN, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
 from shoehorn_mcu.planner.order.shorten import shortened
@@ -360,6 +360,19 @@ class Candidates:
     def in_any_order(self, plan: Plan) -> Plan:
         """A plan that computes each row once, none in bands, with the lower bound of all such plans."""
         return self._reordered.bounded(plan, self.whole.outcome.bound_bytes)
+
+    def bounded_again(self, plan: Plan) -> Plan:
+        """The plan, if rows may be computed again or are, with the lower bound of all orders that compute at most as
+        much again: the allowance, or without one what this plan does. Chunks of channels are in none of them.
+        """
+        if self._brief or plan.outcome.again is not None or any(cascade.chunks > 1 for cascade in plan.cascades):
+            return plan
+        extra = self.extra_macs(plan)
+        most = extra if self._most_macs is None else max(extra, self._most_macs)
+        if not most:
+            return plan
+        work = int(self._budgets.effort(RECOMPUTE.BOUND_SHARE).seconds * DESCENT.WORK_PER_SECOND)
+        return self._reordered.bounded_again(plan, most, self.whole.outcome.bound_bytes, work)
 
     def _plan(self, partition: Partition, below: int = NEVER) -> Plan:
         """The plan of a partition, with the lower bound on all partitions, of those with chains if it is one."""

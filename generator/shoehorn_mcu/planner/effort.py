@@ -123,6 +123,7 @@ class RECOMPUTE:
 
     TRIES_PER_SECOND = 60  # sequences with retraces evaluated before the search, per second of effort
     SEARCH_SHARE = 0.6  # of the seconds: for the local search
+    BOUND_SHARE = 0.25  # of the effort for one order: for the lower bound of those that compute as much again
     CLONED_ROWS_PER_SECOND = 8000  # rows of problems with clones, for each of the seed budgets
     BANDED_ROWS_PER_SECOND = 200_000  # rows replayed in the search for halos to recompute
     BANDED_SHARE = 4  # of the effort: for the search from there, which is short

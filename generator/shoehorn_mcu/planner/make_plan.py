@@ -128,7 +128,7 @@ class _Search:
         """The best candidate, or that so far when the search is interrupted."""
         try:
             self._refuse()
-            return (self._fastest() if self._in_time else None) or self._smallest()
+            return self._candidates.bounded_again((self._fastest() if self._in_time else None) or self._smallest())
         except KeyboardInterrupt:
             if self._best is None:
                 raise
@@ -177,7 +177,7 @@ class _Search:
         best = self._best
         if self._fits(best):
             return _because(best, best.outcome.reason or _FASTEST)
-        best = candidates.in_any_order(best)
+        best = candidates.bounded_again(candidates.in_any_order(best))
         if best.outcome.status is Status.OPTIMAL:
             return _because(best, f"proven minimal among {best.outcome.bound_of}")
         tried = "search finished"

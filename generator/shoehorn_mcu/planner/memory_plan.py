@@ -84,7 +84,7 @@ ANY_ORDER = "plans by rows in any order"
 """The same where each row is computed once, none in bands; the order is not bound to groups."""
 
 AGAIN = "plans by rows in any order, some computed again"
-"""The same for a plan whose rows are recomputed one by one."""
+"""The same for a plan with chunks of channels whose rows are recomputed one by one."""
 
 BY_ROWS = "plans by groups of rows"
 """The same for a plan that was chosen for its time: blocks in bands are not searched for it."""
@@ -94,6 +94,20 @@ def bound_in_words(proven: bool, bound_bytes: int, bound_of: str) -> str:
     """What is known of the smallest arena: a bound of one kind of plans says nothing of the others."""
     known = f"proven minimal among {bound_of}" if proven else f"lower bound {bound_bytes:,} of {bound_of}"
     return f"{known}; --minimize sram tries other kinds, too" if bound_of == BY_ROWS else known
+
+
+@dataclass(frozen=True)
+class Again:
+    """A lower bound on the arena of all plans by rows, in any order, that compute so much again at most."""
+
+    bound_bytes: int
+    most_macs: int  # multiply-accumulates
+    percent: float  # of those of the model
+
+    @property
+    def of(self) -> str:
+        """The plans that it is a bound of."""
+        return f"plans by rows in any order, at most {self.percent:.3g} % of the MACs computed again"
 
 
 Editions = tuple[tuple[str, int], ...]
@@ -193,6 +207,7 @@ class Outcome:
     reason: str = ""  # why the search ended
     smaller: Smaller | None = None  # where the plan is the fastest one and a smaller one is known
     bound_of: str = BOUNDED
+    again: Again | None = None  # where rows may be computed again, or are
     least_waits: int = 0  # lower bound on the cycles of waiting for memories, however this plan's rows are in them
 
     @property

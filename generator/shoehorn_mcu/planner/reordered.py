@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from shoehorn_mcu.planner.any_order import AnyOrder
 from shoehorn_mcu.planner.effort import CANDIDATE
-from shoehorn_mcu.planner.memory_plan import AGAIN, ANY_ORDER, Plan, Status
+from shoehorn_mcu.planner.memory_plan import AGAIN, ANY_ORDER, Again, Plan, Status
+from shoehorn_mcu.planner.order.again import bound_again
 from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.placement.layout import Layout, lay_out
 from shoehorn_mcu.planner.placement.place import Effort
 from shoehorn_mcu.planner.problem import NEVER
-from shoehorn_mcu.planner.recompute.search import least
+from shoehorn_mcu.planner.recompute.search import least, macs_once
 
 
 class Reordered:
@@ -90,3 +91,15 @@ class Reordered:
         if known.status is Status.OPTIMAL and known.bound_of != ANY_ORDER:
             said = f"proven minimal among {known.bound_of}; {said}"
         return replace(made, outcome=replace(made.outcome, reason=said))
+
+    def bounded_again(self, plan: Plan, most_macs: int, whole: int, work: int) -> Plan:
+        """A plan without chunks of channels that computes at most so many multiply-accumulates again, with the lower
+        bound of all such plans; `whole` as in `bounded`, `work` as in `bound_again`.
+        """
+        problem = self._flow.problem
+        names = {op.name for op in problem.ops}
+        known = single_events(problem, plan.steps) if all(step.op in names for step in plan.steps) else ()
+        bound = min(max(least(self._flow), bound_again(self._flow, most_macs, known, work)), whole)
+        found = Again(bound, most_macs, 100 * most_macs / max(1, macs_once(problem)))
+        made = plan.with_bound(bound, found.of) if plan.outcome.bound_of == AGAIN else plan
+        return replace(made, outcome=replace(made.outcome, again=found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -61,15 +61,24 @@ class Form:
         return any(spread(problem, plan, self.memories, by_rows) is not None for by_rows in (False, True))
 
     def lowered(self, graph: Graph, stages: Sequence[Stage], cuts: Cuts | None = None) -> Problem:
-        """The problem of a graph and its stages, with the choices of `cuts`, for this request."""
-        request = self.request
-        made = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts, request.stream_output)
+        """The problem of a graph and its stages, with the choices of `cuts`, for this request.
+
+        Without choices it is one that a plan solves which was made with them: what that copies is copied here, too.
+        """
+        request, copied = self.request, self._copied if cuts is None else ()
+        made = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts, request.stream_output, copied)
         return made if self.left is None else made.rows_apart
 
     @cached_property
     def _problem(self) -> Problem:
         """The problem with all choices of blocks."""
         return self.lowered(self.cuts.graph, self.cuts.stages, self.cuts)
+
+    @cached_property
+    def _copied(self) -> Collection[str]:
+        """The next values of states that are not written over them: ops of blocks compute them, or read the states."""
+        over = {spec.name for spec in self._problem.tensors if spec.over is not None}
+        return {state.write for state in self.cuts.graph.states} - over
 
     def _plan(self) -> Plan:
         """The best plan of the problem in one arena."""

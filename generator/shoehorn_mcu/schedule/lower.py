@@ -5,7 +5,7 @@ Blocks that may run in bands, whole or by chunks of their inner channels (split.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -156,6 +156,7 @@ def lower(
     stream_input: bool = False,
     cuts: Cuts | None = None,
     stream_output: bool = False,
+    copied: Collection[str] = (),
 ) -> Problem:
     """The problem of placing everything that an inference writes; constants stay in flash and take no part.
 
@@ -164,14 +165,15 @@ def lower(
     only with `cuts`, those of this graph and these stages, which then knows each choice of the problem.
 
     A state is an input and an output: its bytes are its own in the whole inference. Its next value is written over it
-    (state_places.py), or has bytes of its own to the end, where it is copied. Of a ring that are the new rows, over
-    those that they replace.
+    (state_places.py), or has bytes of its own to the end, where it is copied, as those that are `copied` are in any
+    case. Of a ring that are the new rows, over those that they replace.
     """
     deliveries = (_delivery(graph),) if stream_input else ()
     offered = tuple(blocks(cuts, len(deliveries))) if cuts is not None else ()
     banded = {stages[i - len(deliveries)].name for block in offered for i in range(block.first, block.last + 1)}
     # An inference whose rows arrive one by one may be abandoned, and must leave the states as they were.
-    over = {} if stream_input else over_states(graph, stages, banded)
+    found = {} if stream_input else over_states(graph, stages, banded)
+    over = {name: waits for name, waits in found.items() if name not in copied}
     handouts = (_handout(graph),) if stream_output else ()
     ops = (*deliveries, *(_op(stage, over) for stage in stages), *handouts)
     results = (HANDOUT, *(state.write for state in graph.states)) if stream_output else graph.results

@@ -5,12 +5,12 @@ Every plan that is tried comes from `_Search._made`; form.py makes it. The one t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from shoehorn_mcu.planner import DoesNotFit, Goal, checked, least_in_any_order, lowest_peak
-from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Memory, Placement, Status
+from shoehorn_mcu.planner import DoesNotFit, Goal, checked, least_computing_again, least_in_any_order, lowest_peak
+from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Again, Memory, Placement, Status
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.form import Form, uncut
 from shoehorn_mcu.schedule.predict import recomputes
@@ -192,6 +192,7 @@ class _Search:
         refusal: DoesNotFit | Undivided | None = None
         bound: int | None = None
         skipped: list[Cuts] = []
+        again: dict[Cuts, Again | None] = {}  # of the forms that are planned
         for peak, each in sorted(tried, key=lambda pair: (pair[1] is not cuts.sampling, pair[0])):
             if best is not None and not self._may_be_smaller(best, each, peak, lowest):
                 skipped.append(each)
@@ -202,11 +203,15 @@ class _Search:
                 refusal = refusal or error
                 continue
             bound = min(made.plan.outcome.bound_bytes, bound or made.plan.outcome.bound_bytes)
+            again[each] = made.plan.outcome.again
             best = made if best is None else min(best, made, key=lambda one: (one.plan.total_bytes, one.time))
         if best is None or bound is None:
             assert refusal is not None
             raise refusal
+        best = self._bounded_again(best, {**dict.fromkeys(skipped), **again})
         known = best.plan.outcome
+        if known.again is not None and known.bound_of == known.again.of:
+            bound = min(bound, known.again.bound_bytes)
         if known.bound_of == ANY_ORDER and not known.interrupted:
             for each in skipped:
                 bound = min(bound, least_in_any_order(uncut(each, self.request), bound))
@@ -215,6 +220,18 @@ class _Search:
         # No longer proven minimal: another form has a lower bound.
         said = f"{known.reason}; another form of the graph has the bound {bound:,}, this one {known.bound_bytes:,}"
         return best.with_outcome(bound_bytes=bound, status=Status.FEASIBLE, reason=said)
+
+    def _bounded_again(self, best: Scheduled, forms: Mapping[Cuts, Again | None]) -> Scheduled:
+        """The plan with the lower bound of all forms where rows are computed again; None: it is not known of one."""
+        known = best.plan.outcome
+        if known.again is None or known.interrupted:
+            return best
+        bound, most = known.again.bound_bytes, known.again.most_macs
+        for form, found in forms.items():
+            holds = found is not None and found.most_macs >= most  # who may compute more again needs no more bytes
+            other = found.bound_bytes if found and holds else least_computing_again(uncut(form, self.request), most)
+            bound = min(bound, other)
+        return best.with_outcome(again=replace(known.again, bound_bytes=bound))
 
     def _may_be_smaller(self, best: Scheduled, form: Cuts, peak: int, lowest: int) -> bool:
         """Whether a form, whose plans by rows have this peak, is worth a search after the best plan so far."""

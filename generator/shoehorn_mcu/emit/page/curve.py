@@ -117,7 +117,7 @@ def kept_rows(slide: Mapping[str, Any], macs: int) -> str:
     lines = [(f"{p.bytes:,}", f"{p.work:,}", f"{whole / max(1, p.work):.2f}") for p in points]
     return (
         "<section id=kept><h2>Rows kept against MACs</h2>"
-        "<p>Each dot is a choice which tensors keep their rows until the next step; the others are computed again. "
+        "<p>Each dot is a choice which rows of which tensors are kept for later steps; the others are computed again. "
         "The ring is the choice of this page.</p>"
         f"<div class=side>{_curve(points, ring, _scale((*points, ring)), _KEPT)}"
         f"<div class=scroll>{table(head, lines)}</div></div></section>"

@@ -136,7 +136,9 @@ def _weights(copied: Mapping[str, int]) -> str:
 
 def _bound(plan: Mapping[str, Any]) -> str:
     said = bound_in_words(plan["proven_optimal"], plan["arena_bound_bytes"], plan["arena_bound_of"])
-    return f"{plan['arena_bytes']:,} bytes are {said}" if plan["proven_optimal"] else said
+    again = plan.get("again")
+    more = f"; {again['bound_bytes']:,} of {again['of']}" if again and again["of"] != plan["arena_bound_of"] else ""
+    return (f"{plan['arena_bytes']:,} bytes are {said}" if plan["proven_optimal"] else said) + more
 
 
 def _smaller(smaller: Mapping[str, Any] | None) -> str:

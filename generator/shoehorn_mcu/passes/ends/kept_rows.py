@@ -1,37 +1,35 @@
 """Which tensors of a sliding window keep rows, and which compute them again: from the least work to the fewest bytes.
 
 Keeping the rows of a tensor saves what they are computed from; of a deep model with padding that is most of its memory.
-Not keeping them moves the need for rows to the tensors in front, so single tensors are tried, one after the other, and
-groups of tensors that follow each other.
+A tensor may keep all rows, or those that are read again soon, or none; a pool over all rows may keep their sum instead.
+Keeping less moves the need for rows to the tensors in front, so single tensors are tried, one after the other, and
+groups of tensors that follow each other, with and without sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import product
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.passes.ends.shifted_rows import Shifted, Step
+from shoehorn_mcu.passes.ends.shifted_rows import ALL, Less, Shifted, Step
 from shoehorn_mcu.passes.ends.slide import Windows, windows
-
-Recomputed = frozenset[str]
-"""Tensors of which no rows are kept."""
 
 LEAST_GAIN = 1.5  # times fewer MACs: what a hint, or a pipeline of new rows, is worth
 _LEAST_ROWS = 8  # of what may be a window
-MOST = 10  # choices that are worth a plan
-_ALL = 8  # tensors of which all subsets are tried
-_ENDS = 14  # tensors at which a group may begin or end: those that keep most
+MOST = 14  # choices that are worth a plan
+_COMBINED = 6  # tensors of which all combinations of ways to keep rows are tried
+_ENDS = 10  # tensors at which a group may begin or end: those that keep most
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Tensors of which no rows are kept, and what a step then computes and keeps."""
+    """What keeps less than it can, and what a step then computes and keeps."""
 
-    recomputed: Recomputed
+    less: Less
     macs: int
     state_bytes: int
 
@@ -45,9 +43,12 @@ def choices(shifted: Shifted, most: int = MOST) -> Sequence[Choice]:
 
     The first keeps all rows that can be kept.
     """
-    tried = {*_one_by_one(shifted), *_groups(shifted), *_subsets(shifted)}
-    found = {_choice(shifted, tensors) for tensors in tried}
-    ordered = sorted(found, key=lambda each: (each.macs, each.state_bytes, sorted(each.recomputed)))
+    keeping = _keeping(shifted, shifted.step())
+    others = frozenset(shifted.origins) - {*keeping}  # which need not keep the rows that those behind them do not
+    bases = [Less(others), *([Less(others, summed=frozenset(shifted.sums))] if shifted.sums else [])]
+    tried = {less for base in bases for ways in (_one_by_one, _groups, _combined) for less in ways(shifted, base)}
+    tried.add(ALL)
+    ordered = sorted((_choice(shifted, less) for less in tried), key=_rank)
     best: list[Choice] = []
     for each in ordered:
         if not best or each.state_bytes < best[-1].state_bytes:
@@ -55,9 +56,24 @@ def choices(shifted: Shifted, most: int = MOST) -> Sequence[Choice]:
     return _spread(best, most)
 
 
-def _choice(shifted: Shifted, recomputed: Recomputed) -> Choice:
-    step = shifted.step(recomputed)
-    return Choice(recomputed, step.macs, step.state_bytes)
+def _choice(shifted: Shifted, less: Less) -> Choice:
+    step = shifted.step(less)
+    return Choice(less, step.macs, step.state_bytes)
+
+
+def _rank(choice: Choice) -> tuple[object, ...]:
+    """The least work first, of as much the fewest bytes, and of equal ones the one with the fewest exceptions."""
+    less = choice.less
+    named = (sorted(each) for each in (less.nothing, less.briefly, less.summed))
+    return choice.macs, choice.state_bytes, less.tensors, *named
+
+
+def _without(less: Less, *names: str) -> Less:
+    return replace(less, nothing=less.nothing | {*names}, briefly=less.briefly - {*names})
+
+
+def _briefly(less: Less, *names: str) -> Less:
+    return replace(less, briefly=less.briefly | {*names} - less.nothing)
 
 
 def _keeping(shifted: Shifted, step: Step) -> list[str]:
@@ -66,44 +82,47 @@ def _keeping(shifted: Shifted, step: Step) -> list[str]:
     return [name for name in shifted.nodes if name not in inputs and name in step.uses and step.uses[name].lines]
 
 
-def _one_by_one(shifted: Shifted) -> Iterator[Recomputed]:
-    """From all that can be kept, always without that tensor which frees the most bytes for a MAC."""
-    recomputed: Recomputed = frozenset()
-    step = shifted.step()
+def _one_by_one(shifted: Shifted, base: Less) -> Iterator[Less]:
+    """From one choice, always with less of that tensor which frees the most bytes for a MAC."""
+    less, step = base, shifted.step(base)
     while True:
-        yield recomputed
-        tried = [(recomputed | {name}, shifted.step(recomputed | {name})) for name in _keeping(shifted, step)]
+        yield less
+        names = _keeping(shifted, step)
+        others = [_without(less, name) for name in names]
+        others += [_briefly(less, name) for name in names if name not in less.briefly]
+        tried = [(each, shifted.step(each)) for each in others]
         saving = [(each, other) for each, other in tried if other.state_bytes < step.state_bytes]
         if not saving:
             return
         bytes_, macs = step.state_bytes, step.macs
-        recomputed, step = max(saving, key=lambda pair: (bytes_ - pair[1].state_bytes) / max(1, pair[1].macs - macs))
+        less, step = max(saving, key=lambda pair: (bytes_ - pair[1].state_bytes) / max(1, pair[1].macs - macs))
 
 
-def _groups(shifted: Shifted) -> Iterator[Recomputed]:
-    """All tensors, and those from one that keeps many bytes to another."""
+def _groups(shifted: Shifted, base: Less) -> Iterator[Less]:
+    """With less of all tensors, and of those from one that keeps many bytes to another."""
     names = list(shifted.origins)
-    places = sorted(names.index(name) for name in _largest(shifted)[:_ENDS])
-    yield frozenset(names)
-    for i, first in enumerate(places):
-        for last in places[i:]:
-            yield frozenset(names[first : last + 1])
-        yield frozenset(names[first:])
+    places = sorted(names.index(name) for name in _largest(shifted, base)[:_ENDS])
+    for start, fewer in ((base, _without), (base, _briefly), (_briefly(base, *names), _without)):
+        yield fewer(start, *names)
+        for i, first in enumerate(places):
+            for last in places[i:]:
+                yield fewer(start, *names[first : last + 1])
+            yield fewer(start, *names[first:])
 
 
-def _subsets(shifted: Shifted) -> Iterator[Recomputed]:
-    """All subsets of the few tensors that keep most, alone and with all that keep nothing as long as these do."""
-    keeping = _largest(shifted)
-    large, others = keeping[:_ALL], frozenset(shifted.origins) - set(keeping)
-    for count in range(1, len(large) + 1):
-        for each in combinations(large, count):
-            yield frozenset(each)
-            yield frozenset(each) | others
+def _combined(shifted: Shifted, base: Less) -> Iterator[Less]:
+    """All ways of the few tensors that keep most."""
+    large = _largest(shifted, base)[:_COMBINED]
+    for ways in product((None, _briefly, _without), repeat=len(large)):
+        less = base
+        for name, way in zip(large, ways, strict=True):
+            less = less if way is None else way(less, name)
+        yield less
 
 
-def _largest(shifted: Shifted) -> list[str]:
+def _largest(shifted: Shifted, base: Less) -> list[str]:
     """The tensors that keep rows where all do that can, those with the most bytes first."""
-    step, tensors = shifted.step(), shifted.graph.tensors
+    step, tensors = shifted.step(base), shifted.graph.tensors
     return sorted(_keeping(shifted, step), key=lambda name: -step.uses[name].kept_rows * tensors[name].type.row_bytes)
 
 

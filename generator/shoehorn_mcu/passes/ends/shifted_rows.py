@@ -15,8 +15,10 @@ from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
 
-from shoehorn_mcu.ir import Graph, Node
+from shoehorn_mcu.ir import DType, Graph, Node, Op
+from shoehorn_mcu.ir.edit import only_reader, readers
 from shoehorn_mcu.ops import Concat, Pad, Reshape, Slice
+from shoehorn_mcu.passes.sum_rows import pool_of
 
 
 class Value(NamedTuple):
@@ -82,12 +84,48 @@ class Use:
 
 
 @dataclass(frozen=True)
+class Less:
+    """What keeps less than it can, by tensor; what is read of it besides is computed in each step.
+
+    Of a tensor rows are often read soon after they were computed, and again when they are near the end of the window;
+    between both they only wait. `briefly` kept are those that are read before the longest such pause.
+    """
+
+    nothing: frozenset[str] = frozenset()
+    briefly: frozenset[str] = frozenset()
+    summed: frozenset[str] = frozenset()  # what pools write: of their rows, the sum is kept
+
+    @property
+    def tensors(self) -> int:
+        return len(self.nothing | self.briefly | self.summed)
+
+
+ALL = Less()
+"""All rows are kept that can be."""
+
+
+@dataclass(frozen=True)
+class RunningSum:
+    """Of a pool over all rows: those of which the sum is kept from step to step, as S, are S + new - leaving then."""
+
+    kept: tuple[int, ...]  # rows of the window: their sum is S
+    new: tuple[int, ...]  # computed in this step
+    leaving: tuple[int, ...]  # of the kept ones: they are computed again, to be subtracted
+    bytes: int  # of the sum
+
+    def edges(self, rows: int) -> tuple[int, ...]:
+        """The others of so many rows, which each window has its own of."""
+        return tuple(y for y in range(rows) if y not in {*self.kept, *self.new})
+
+
+@dataclass(frozen=True)
 class Step:
     """What each step computes and keeps, by tensor; tensors that no output needs are absent."""
 
     uses: Mapping[str, Use]
     macs: int
     state_bytes: int
+    sums: Mapping[str, RunningSum]  # by what a pool writes
 
 
 class Shifted:
@@ -149,11 +187,39 @@ class Shifted:
     def _divisible(self) -> Collection[str]:
         return {name for name, node in self.nodes.items() if name not in self.moved and _divides(node)}
 
-    def step(self, recomputed: Collection[str] = ()) -> Step:
-        """What is computed and kept where no rows of the tensors `recomputed` are kept, and of the others all that
-        can be.
+    @cached_property
+    def sums(self) -> Mapping[str, RunningSum]:
+        """By what it writes: the pools over all rows of a tensor that may keep a sum of them."""
+        found = ((name, self._running_sum(node)) for name, node in self.nodes.items())
+        return {name: each for name, each in found if each is not None}
+
+    def _running_sum(self, node: Node) -> RunningSum | None:
+        """None where the op is no pool of integers over all rows of what it alone reads, or no row stays in the window.
+
+        A row must move on by as much in each step until it leaves, so that what was added is what is subtracted.
         """
-        return _Needs(self, recomputed).step()
+        pool, x = pool_of(node), node.x
+        if pool is None or x.type.dtype is not DType.INT8 or pool.kernel[0] != x.type.rows or x.type.shape[0] != 1:
+            return None
+        origins = self.origins.get(x.name, {})
+        if not origins or only_reader(self.graph, self._readers, x.name) is None or x.name in self.graph.inputs:
+            return None
+        new = sorted({origin.row for origin in origins.values()})
+        places = {(origin.row, origin.steps): y for y, origin in origins.items()}
+        last = {row: max(origin.steps for origin in origins.values() if origin.row == row) for row in new}
+        if any((row, steps) not in places for row in new for steps in range(1, last[row] + 1)):
+            return None
+        leaving = sorted(places[row, steps] for row, steps in last.items())
+        sums = pool.infer((x.type,))[2:]
+        return RunningSum(tuple(sorted(origins)), (*new,), (*leaving,), DType.INT32.bytes * sums[0] * sums[1])
+
+    @cached_property
+    def _readers(self) -> Mapping[str, tuple[Op, ...]]:
+        return readers(self.graph)
+
+    def step(self, less: Less = ALL) -> Step:
+        """What is computed and kept."""
+        return _Needs(self, less).step()
 
 
 def is_images(shifted: Shifted, name: str) -> bool:
@@ -248,8 +314,10 @@ def _from(value: Value | None, first: int | None) -> Value | None:
 class _Needs:
     """The rows that each step needs, from the outputs back."""
 
-    def __init__(self, shifted: Shifted, recomputed: Collection[str]) -> None:
-        self._shifted, self._recomputed = shifted, recomputed
+    def __init__(self, shifted: Shifted, less: Less) -> None:
+        self._shifted, self._less = shifted, less
+        self._sums = {name: found for name, found in shifted.sums.items() if name in less.summed}
+        self._nothing = {*less.nothing, *(shifted.nodes[name].x.name for name in self._sums)}
         self._needed: dict[str, set[int]] = {}
         self._uses: dict[str, Use] = {}
         self._macs = 0
@@ -264,10 +332,10 @@ class _Needs:
         for name in graph.inputs:
             rows = graph.tensors[name].type.rows
             new = (range(rows - self._shifted.hop, rows),)
-            use = self._kept(name, frozenset())
+            use = self._kept(name)
             self._uses[name] = Use(new, use.lines, use.kept)
         kept = (use.kept_rows * graph.tensors[name].type.row_bytes for name, use in self._uses.items())
-        return Step(self._uses, self._macs, sum(kept))
+        return Step(self._uses, self._macs, sum(kept) + sum(each.bytes for each in self._sums.values()), self._sums)
 
     def _need(self, name: str, rows: Iterable[int]) -> None:
         """Rows of a tensor, or those that they are where a mover writes it."""
@@ -282,21 +350,31 @@ class _Needs:
     def _read(self, node: Node) -> None:
         """What a step computes of the tensor that an op writes, and what it reads for that."""
         name, rows = node.output.name, node.output.type.rows
-        if not self._shifted.divisible(node):
+        if not self._shifted.divisible(node) or name in self._sums:
             self._uses[name] = Use((range(rows),))
             self._macs += node.op.macs(node.sig)
             for tensor in node.row_inputs:
-                self._need(tensor.name, range(tensor.type.rows))
+                self._need(tensor.name, self._added(name, tensor.type.rows))
             return
-        use = self._uses[name] = self._kept(name, self._recomputed)
+        use = self._uses[name] = self._kept(name)
         self._macs += node.op.macs(node.sig) * sum(map(len, use.computed)) // rows
         for part in use.computed:
             for tensor, read in zip(node.row_inputs, self._shifted.rows_read(node, part), strict=True):
                 self._need(tensor.name, read)
 
-    def _kept(self, name: str, recomputed: Collection[str]) -> Use:
+    def _added(self, name: str, rows: int) -> Iterable[int]:
+        """The rows that an op reads which reads so many of a tensor: of a sum that is kept, those that change it."""
+        if name not in self._sums:
+            return range(rows)
+        kept = self._sums[name]
+        return (*kept.edges(rows), *kept.new, *kept.leaving)
+
+    def _kept(self, name: str) -> Use:
         rows = self._needed.get(name, set())
-        origins = {} if name in recomputed else self._shifted.origins.get(name, {})
+        origins = self._shifted.origins.get(name, {})
+        if name in self._shifted.nodes:  # nothing computes rows of an input again
+            origins = {} if name in self._nothing else origins
+            origins = _brief(rows, origins) if name in self._less.briefly else origins
         depths: dict[int, int] = {}
         for y in rows:
             if y in origins:
@@ -311,6 +389,13 @@ class _Needs:
                 line, i = numbers[row]
                 kept[y] = (line, lines[line].place(i, steps))
         return Use(tuple(_ranges(computed)), lines, kept)
+
+
+def _brief(rows: Collection[int], origins: Mapping[int, Origin]) -> Mapping[int, Origin]:
+    """Without the rows that are read after the longest pause since they were computed, or read last."""
+    read = sorted({0, *(origins[y].steps for y in rows if y in origins)})
+    until = max(pairwise(read), key=lambda pair: (pair[1] - pair[0], pair[1]), default=(0, 0))[0]
+    return {y: origin for y, origin in origins.items() if origin.steps <= until}
 
 
 def _rows_read(node: Node, part: range) -> tuple[Sequence[int], ...]:

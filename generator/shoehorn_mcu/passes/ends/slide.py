@@ -11,7 +11,7 @@ which rows a step computes and which it keeps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,7 +22,8 @@ from shoehorn_mcu.ir import Array, Graph, Node, Op, State, Tensor, TensorType, v
 from shoehorn_mcu.ir.edit import Draft, only_reader, readers, reading, with_ops
 from shoehorn_mcu.ops import Concat, Pad, Reshape, Slice, Transpose
 from shoehorn_mcu.ops.laws import quoted
-from shoehorn_mcu.passes.ends.shifted_rows import Line, Place, Shifted, Step, Use
+from shoehorn_mcu.passes.ends.running_sum import SummedPool
+from shoehorn_mcu.passes.ends.shifted_rows import ALL, Less, Line, Place, RunningSum, Shifted, Step, Use
 from shoehorn_mcu.passes.ends.upright import upright
 
 
@@ -63,8 +64,14 @@ class Slid:
     graph: Graph
     windows: Windows
     step: Step
-    recomputed: frozenset[str]  # tensors of which no rows are kept
+    less: Less  # what keeps less than it can
     places: Mapping[Place, Place]  # by row of the windows' graph: the row of the step's graph that holds it
+
+    @property
+    def fewer(self) -> int:
+        """How many tensors keep fewer rows than they can: the others are computed again."""
+        most = self.windows.shifted.step().uses
+        return sum(use.kept_rows < most[name].kept_rows for name, use in self.step.uses.items())
 
 
 def computed(graph: Graph, given: Mapping[str, Array]) -> dict[str, Array]:
@@ -147,20 +154,16 @@ def _without(graph: Graph, path: Sequence[Op]) -> Graph:
     return with_ops(replace(graph, tensors=tensors), ops)
 
 
-def slide(given: Windows, recomputed: Collection[str] = ()) -> Slid:
-    """The graph whose inputs are the new rows, with states for the rows that are kept.
-
-    Of the tensors `recomputed` no rows are kept: what is read of them is computed in each step.
-    """
-    step = given.shifted.step(recomputed)
-    return _Slider(given, step, frozenset(recomputed)).slid()
+def slide(given: Windows, less: Less = ALL) -> Slid:
+    """The graph whose inputs are the new rows, with states for the rows, and the sums of rows, that are kept."""
+    return _Slider(given, given.shifted.step(less), less).slid()
 
 
 class _Slider:
     """The graph so far: pieces of the given graph's tensors, and the states."""
 
-    def __init__(self, given: Windows, step: Step, recomputed: frozenset[str]) -> None:
-        self._given, self._step, self._recomputed, graph = given, step, recomputed, given.graph
+    def __init__(self, given: Windows, step: Step, less: Less) -> None:
+        self._given, self._step, self._less, graph = given, step, less, given.graph
         constants = {name: tensor for name, tensor in graph.tensors.items() if tensor.data is not None}
         self._draft = Draft(replace(graph, tensors=constants, ops=()))
         self._ops: list[Op] = []
@@ -189,7 +192,7 @@ class _Slider:
         tensors = {others.get(n, n): replace(t, name=others.get(n, n)) for n, t in self._draft.tensors.items()}
         places = {ours: Place(others.get(name, name), row) for ours, (name, row) in self._places.items()}
         made = with_ops(replace(graph, tensors=tensors, states=states), ops)
-        return Slid(verify(made), self._given, self._step, self._recomputed, places)
+        return Slid(verify(made), self._given, self._step, self._less, places)
 
     def _piece(self, tensor: str, made: str, rows: range) -> None:
         """A tensor of the step holds these rows."""
@@ -218,9 +221,22 @@ class _Slider:
         self._states.append(State(read, last, initial))
 
     def _compute(self, node: Node, use: Use) -> None:
+        if (kept := self._step.sums.get(node.output.name)) is not None:
+            self._piece(node.output.name, self._summed(node, kept), use.computed[0])
+            return
         for rows in use.computed:
             made = self._part(node, rows)
             self._piece(node.output.name, made, rows)
+
+    def _summed(self, node: Node, kept: RunningSum) -> str:
+        """What a pool writes that keeps a sum."""
+        name = node.x.name
+        rows = {"new": kept.new, "leaving": kept.leaving, "edges": kept.edges(node.x.type.rows)}
+        parts = {part: self._gather(name, each) for part, each in rows.items() if each}
+        pool = SummedPool(self._draft, node, self._emit)
+        made, state = pool.made(parts, self._given.rest[name][:, list(kept.kept)])
+        self._states.append(state)
+        return made
 
     def _part(self, node: Node, rows: range) -> str:
         """The tensor of these rows of what an op writes."""

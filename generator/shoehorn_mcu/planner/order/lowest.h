@@ -59,4 +59,19 @@ typedef struct {
 // much work, -2 where there is not so much memory. `work` is what is left of it.
 int64_t sh_beam(const sh_lowest_rows *rows, const sh_beam_run *run, int64_t *work, int32_t *order);
 
+// A lower bound on the peak of every order in which rows are computed more than once; see again.py.
+typedef struct {
+    const sh_lowest_rows *rows;
+    const int64_t *macs;     // by row: to compute it once more
+    const int32_t *is_fixed; // by row: whether it is computed once only
+    const int64_t *known;    // by row: bytes alive in an order that is known, when it is computed
+                             // for the first time; more than any where none is known
+    int64_t most_macs;       // of the rows that are computed again
+} sh_again_rows;
+
+// The greatest of the least bytes alive when a row is computed for the first time, over all rows;
+// found[0]: that row, or -1: the inputs or outputs. Where the work ends before, the greatest so
+// far; -1: there is not so much memory. `work` is what is left of it.
+int64_t sh_again_bound(const sh_again_rows *rows, int64_t *work, int32_t *found);
+
 #endif

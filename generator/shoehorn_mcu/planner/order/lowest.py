@@ -120,6 +120,18 @@ def row_graph(flow: Flow) -> RowGraph:
     )
 
 
+@dataclass(frozen=True)
+class Again:
+    """By row: the multiply-accumulates of computing it again, whether it never is, and the bytes that are alive in a
+    known order when it is computed for the first time. `most_macs`: of all rows that are computed again.
+    """
+
+    macs: Sequence[int]
+    is_fixed: Sequence[bool]
+    known: Sequence[int]
+    most_macs: int
+
+
 class Lowest:
     """What is known of the lowest peak of a graph of rows, in C. MemoryError: there is not enough for it."""
 
@@ -177,6 +189,21 @@ class Lowest:
         steps = sum(event is not None for event in self.graph.events)
         return (None if peak < 0 else ffi.unpack(order, steps)), int(left[0])
 
+    def again(self, more: Again, work: int) -> int:
+        """The lower bound in bytes where rows may be computed again, as far as the work goes; see again.py."""
+        ffi = self._ffi
+        columns = {
+            "macs": ffi.new("int64_t[]", [*more.macs, 0]),
+            "is_fixed": ffi.new("int32_t[]", [*map(int, more.is_fixed), 0]),
+            "known": ffi.new("int64_t[]", [*more.known, 0]),
+        }
+        rows = ffi.new("sh_again_rows *", {"rows": self._rows, "most_macs": more.most_macs, **columns})
+        left, found = ffi.new("int64_t *", work), ffi.new("int32_t *")
+        bound = self._beside(lambda: self._lib.sh_again_bound(rows, left, found), work)
+        if bound < 0:
+            raise MemoryError
+        return bound
+
     def _beside(self, call: Callable[[], int], work: int) -> int:
         """What C gives; of much work beside the main thread, which hears Ctrl-C."""
 
@@ -199,7 +226,7 @@ class Lowest:
 @cache
 def _library() -> cbuild.Library:
     """The compiled C. HostError: no compiler here can compile it."""
-    sources = [_HERE / name for name in ("lowest.c", "deduce.c", "precede.c", "cuts.c", "beam.c")]
+    sources = [_HERE / name for name in ("lowest.c", "deduce.c", "precede.c", "cuts.c", "beam.c", "again.c")]
     return cbuild.load("shoehorn_lowest", _HERE / "lowest.h", sources)
 
 

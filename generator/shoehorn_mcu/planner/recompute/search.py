@@ -174,10 +174,14 @@ def work_once(flow: Flow) -> int:
     return sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
 
 
+def macs_once(problem: Problem) -> int:
+    """Multiply-accumulates of computing every row once."""
+    return sum(op.row_macs * problem.by_name[op.writes].rows for op in problem.ops)
+
+
 def extra_macs(problem: Problem, events: Sequence[Event]) -> int:
     """Multiply-accumulates of an order beyond those of computing every row once."""
-    once = sum(op.row_macs * problem.by_name[op.writes].rows for op in problem.ops)
-    return sum(problem.ops[event.op].row_macs * event.rows for event in events) - once
+    return sum(problem.ops[event.op].row_macs * event.rows for event in events) - macs_once(problem)
 
 
 def reordered(
