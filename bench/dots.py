@@ -24,15 +24,16 @@ from shoehorn_mcu.machine.targets import CPUS
 from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
 from tests.shared import MODELS
 
+CORE = "cortex-a76"
 XNNPACK = {"mlperf-kws-dscnn-int8": 716_447, "mlperf-vww96-int8": 1_934_429, "coral-mnv2-tf2-ptq": 49_647_600}
 
 
 def counted(graph: Graph) -> dict[str, tuple[str, int]]:
     """By op: its kernel, and its instructions."""
-    graph = with_float_mode(graph, FloatMode.PRECISE, CPUS[user_mode.CORE].fusing)
-    unit = user_mode.unit_of(graph, choose)
+    graph = with_float_mode(graph, FloatMode.PRECISE, CPUS[CORE].fusing)
+    unit = user_mode.unit_of(graph, CORE, choose)
     with tempfile.TemporaryDirectory() as folder:
-        found = user_mode.run(unit, Path(folder), count=True).instructions
+        found = user_mode.run(unit, CORE, Path(folder), count=True).instructions
     return {stage.name: (stage.kernel.name, found[stage.index]) for stage in unit.stages}
 
 

@@ -1,0 +1,46 @@
+"""The kernel matrix in QEMU's user mode, for cores that no emulated board has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from kernel_faults import Fault, planted
+from matrix import SUBNORMAL, Matrix, X, cases
+from runtime import run_reference
+
+from bench import user_mode
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.kernels.base.contract import Instance
+from shoehorn_mcu.kernels.choice import candidates
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.schedule.stage import computes
+
+
+def needs_user_mode(core: str) -> pytest.MarkDecorator:
+    """Skips, in words, where programs for the core do not run."""
+    return pytest.mark.skipif(bool(user_mode.missing(core)), reason=user_mode.missing(core))
+
+
+def wrong_kernels(of: Matrix, core: str, folder: Path, wrong: Sequence[Fault] = ()) -> list[str]:
+    """The kernel of each op that writes other bytes than the oracle, with these faults planted."""
+    unit = user_mode.unit_of(of.graph, core, of.kernel)
+    files = {f"lib/matrix/{path}": data for path, data in user_mode.library_of(unit).items()}
+    changed = planted(files, "matrix", list(wrong), of.kernels) if wrong else files
+    plain = {path.removeprefix("lib/matrix/"): data for path, data in changed.items()}
+    found = user_mode.run(unit, core, folder, files=plain).rows
+    wanted = run_reference(of.graph, [X])
+    computed = [node for node in of.graph.nodes() if computes(node)]
+    other = [n for i, n in enumerate(computed) if found[i] != wanted[n.output.name].tobytes()]
+    return [of.kernels[int(node.op.name.rpartition("_")[2])].name for node in other]
+
+
+def by_kernel(isas: tuple[Isa, ...], without: str = SUBNORMAL) -> list[list[tuple[Graph, Instance]]]:
+    """The cases of each kernel of these instruction sets."""
+    found: dict[str, list[tuple[Graph, Instance]]] = {}
+    for graph in cases():
+        if graph.name != without:
+            for kernel in candidates(next(graph.nodes()), isas):
+                found.setdefault(kernel.key, []).append((graph, kernel))
+    return list(found.values())
