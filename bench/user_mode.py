@@ -64,10 +64,13 @@ void sh_trace_begin(int32_t op)
 void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y0, int32_t y1)
 {{
     (void)getppid();
-    const int32_t head[3] = {{op, y0, (y1 - y0) * tensor->row_bytes}};
+    const int32_t head[4] = {{op, y0, y1, tensor->row_bytes}};
     fwrite(head, sizeof head, 1, stdout);
     for (int32_t y = y0; y < y1; y++) {{
-        fwrite(sh_tensor_row(arena, tensor, y), (size_t)tensor->row_bytes, 1, stdout);
+        const uint8_t *row = sh_tensor_row(arena, tensor, y);
+        const int32_t place = (int32_t)(row - arena);
+        fwrite(&place, sizeof place, 1, stdout);
+        fwrite(row, (size_t)tensor->row_bytes, 1, stdout);
     }}
 }}
 static void around(void)
@@ -97,7 +100,9 @@ _READ = """    if (fread({name}_{suffix}(), {size}, 1, stdin) != 1) {{
 class Ran:
     """What an inference did."""
 
-    rows: dict[int, bytes]  # by op, in the order of the stages: what it wrote, step after step
+    # By op, in the order of the stages, and by row: what it wrote. Rows that no op reads may share an address with later
+    # ones of a step, and are left out then.
+    rows: dict[int, dict[int, bytes]]
     instructions: dict[int, int]  # by op; empty where they were not counted
 
 
@@ -192,15 +197,20 @@ def _ran(unit: Unit, core: str, program: Path, told: Path | None, given: Mapping
     return subprocess.run(command, input=arrays, capture_output=True, check=True).stdout
 
 
-def _steps(told: bytes) -> tuple[dict[int, bytes], list[int]]:
-    """What ops wrote, and the op of each step."""
-    rows: dict[int, bytes] = {}
+def _steps(told: bytes) -> tuple[dict[int, dict[int, bytes]], list[int]]:
+    """What ops wrote, by row, and the op of each step."""
+    rows: dict[int, dict[int, bytes]] = {}
     order, at = [], 0
     while at < len(told):
-        op, _, size = struct.unpack_from("<3i", told, at)
-        rows[op] = rows.get(op, b"") + told[at + 12 : at + 12 + size]
+        op, first, end, size = struct.unpack_from("<4i", told, at)
+        at += 16
+        left: dict[int, tuple[int, bytes]] = {}  # by address
+        for y in range(first, end):
+            (place,) = struct.unpack_from("<i", told, at)
+            left[place] = y, told[at + 4 : at + 4 + size]
+            at += 4 + size
+        rows.setdefault(op, {}).update(left.values())
         order.append(op)
-        at += 12 + size
     return rows, order
 
 
