@@ -1,7 +1,7 @@
 """Runs a library in QEMU's user mode, for cores that no board has: the bytes and the instructions of each op.
 
-The library is compiled with SH_TRACE for Linux on one of CORES by zig, which brings a libc. Before and behind each step the
-program makes a system call that nothing else makes; a plugin (`linux_count.c`) counts the instructions in between.
+The library is compiled with SH_TRACE for Linux on one of CORES by zig, which brings a libc. Before and behind each step
+the program makes a system call that nothing else makes; a plugin (`linux_count.c`) counts the instructions in between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.machine.targets import Machine
-from shoehorn_mcu.planner import make_plan
+from shoehorn_mcu.planner import Goal, make_plan
 from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.stage import Pick, stages
 from shoehorn_mcu_host.base import cbuild
@@ -100,8 +100,8 @@ _READ = """    if (fread({name}_{suffix}(), {size}, 1, stdin) != 1) {{
 class Ran:
     """What an inference did."""
 
-    # By op, in the order of the stages, and by row: what it wrote. Rows that no op reads may share an address with later
-    # ones of a step, and are left out then.
+    # By op, in the order of the stages, and by row: what it wrote. Rows that no op reads may share an address with
+    # later ones of a step, and are left out then.
     rows: dict[int, dict[int, bytes]]
     instructions: dict[int, int]  # by op; empty where they were not counted
 
@@ -112,10 +112,10 @@ def missing(core: str) -> str:
     return "" if shutil.which(emulator) else f"{emulator} is not installed"
 
 
-def unit_of(graph: Graph, core: str, pick: Pick) -> Unit:
-    """The graph with these kernels, planned with whole tensors."""
+def unit_of(graph: Graph, core: str, pick: Pick, goal: Goal = Goal.TIME) -> Unit:
+    """The graph with these kernels, planned with whole tensors, or for the smallest arena."""
     chosen = stages(graph, Machine.of(core), pick)
-    return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None)))
+    return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None), goal))
 
 
 def library_of(unit: Unit) -> Bundle:

@@ -15,7 +15,6 @@ from user_matrix import by_kernel, needs_user_mode, wrong_kernels
 from shoehorn_mcu.kernels import CATALOGUE
 from shoehorn_mcu.kernels.linear.neon import DOT_OUTPUTS, pack, packable, steps_of
 from shoehorn_mcu.machine.targets import CPUS, Isa
-from shoehorn_mcu.schedule.stage import computes
 
 CORE = "cortex-a76"
 DOT = (Isa.DOT,)

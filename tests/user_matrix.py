@@ -12,6 +12,7 @@ from matrix import SUBNORMAL, Matrix, X, cases
 from runtime import run_reference
 
 from bench import user_mode
+from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Array, Graph, Node
 from shoehorn_mcu.kernels.base.contract import Instance
 from shoehorn_mcu.kernels.choice import candidates
@@ -31,11 +32,20 @@ def wrong_kernels(of: Matrix, core: str, folder: Path, wrong: Sequence[Fault] = 
     files = {f"lib/matrix/{path}": data for path, data in user_mode.library_of(unit).items()}
     changed = planted(files, "matrix", list(wrong), of.kernels) if wrong else files
     plain = {path.removeprefix("lib/matrix/"): data for path, data in changed.items()}
-    found = user_mode.run(unit, core, folder, files=plain).rows
-    wanted = run_reference(of.graph, [X])
-    computed = [node for node in of.graph.nodes() if computes(node)]
-    other = [node for i, node in enumerate(computed) if not _equal(found[i], wanted[node.output.name], node)]
+    other = _wrong(unit, user_mode.run(unit, core, folder, files=plain).rows, run_reference(of.graph, [X]))
     return [of.kernels[int(node.op.name.rpartition("_")[2])].name for node in other]
+
+
+def wrong_ops(unit: Unit, core: str, folder: Path, given: Mapping[str, Array]) -> list[str]:
+    """The ops of a model that write other bytes than the oracles on these inputs."""
+    found = user_mode.run(unit, core, folder, given=given).rows
+    wanted = run_reference(unit.graph, [given[name] for name in unit.graph.inputs])
+    return [node.op.name for node in _wrong(unit, found, wanted)]
+
+
+def _wrong(unit: Unit, found: Mapping[int, Mapping[int, bytes]], wanted: Mapping[str, Array]) -> list[Node]:
+    computed = [node for node in unit.graph.nodes() if computes(node)]
+    return [node for i, node in enumerate(computed) if not _equal(found[i], wanted[node.output.name], node)]
 
 
 def _equal(rows: Mapping[int, bytes], wanted: Array, node: Node) -> bool:

@@ -150,7 +150,7 @@ SH_INLINED const int8_t *sh_add_run(sh_fours sums[2], int32_t pixels, const int8
 }
 
 // The sums of the lanes of four vectors.
-SH_INLINED int32x4_t sh_across(const sh_fours *sums)
+SH_INLINED int32x4_t sh_across_each(const sh_fours *sums)
 {
     const int32x2_t a = vpadd_s32(vget_low_s32(sums->of[0]), vget_high_s32(sums->of[0]));
     const int32x2_t b = vpadd_s32(vget_low_s32(sums->of[1]), vget_high_s32(sums->of[1]));
@@ -161,40 +161,40 @@ SH_INLINED int32x4_t sh_across(const sh_fours *sums)
 
 #ifdef SH_OFFSETS
 // The sum of the inputs of a pixel, with elements that are read twice, in both lanes.
-SH_INLINED int32x2_t sh_total(const sh_pass *of, int32_t pixel)
+SH_INLINED int32x2_t sh_total_of(const sh_pass *of, int32_t pixel)
 {
     const ptrdiff_t run = of->run;
     const ptrdiff_t whole = run & ~(ptrdiff_t)15;
     const ptrdiff_t rest = run & 15;
-    int32x4_t total = vdupq_n_s32(0);
+    int32x4_t sum = vdupq_n_s32(0);
     SH_ROLLED
     for (const int8_t *const(*next)[SH_FOUR] = of->runs; next != of->end; next++) {
         const int8_t *x = (*next)[of->first + pixel];
         ptrdiff_t i = 0;
         SH_ROLLED
         for (; i < whole; i += 16) {
-            total = vpadalq_s16(total, vpaddlq_s8(vld1q_s8(x + i)));
+            sum = vpadalq_s16(sum, vpaddlq_s8(vld1q_s8(x + i)));
         }
         if (rest > 8) {
-            total = vaddw_s16(total, vpaddl_s8(vld1_s8(x + i)));
+            sum = vaddw_s16(sum, vpaddl_s8(vld1_s8(x + i)));
         }
         if (rest > 0) {
-            total = vaddw_s16(total, vpaddl_s8(vld1_s8(x + run - 8)));
+            sum = vaddw_s16(sum, vpaddl_s8(vld1_s8(x + run - 8)));
         }
     }
-    const int32x2_t half = vpadd_s32(vget_low_s32(total), vget_high_s32(total));
+    const int32x2_t half = vpadd_s32(vget_low_s32(sum), vget_high_s32(sum));
     return vpadd_s32(half, half);
 }
 #endif
 
 // Writes the first `count` of four output channels of each pixel.
-SH_APART void sh_store_few(int8x8_t values, int8_t *y, int32_t step, int32_t pixels, int32_t count)
+SH_APART void sh_store_part(int8x8_t values, int8_t *y, int32_t step, int32_t pixels, int32_t count)
 {
     int8_t from[2][SH_FOUR];
     vst1_s8(from[0], values);
     for (int32_t p = 0; p < pixels; p++) {
-        for (int32_t o = 0; o < count; o++) {
-            y[p * step + o] = from[p][o];
+        for (int32_t each = 0; each < count; each++) {
+            y[p * step + each] = from[p][each];
         }
     }
 }
@@ -210,7 +210,7 @@ typedef struct {
 // The scaled sums of a pixel, whose inputs have this total in both lanes.
 SH_INLINED int32x4_t sh_scaled(const sh_fours *sums, const sh_scales *by, int32x2_t total)
 {
-    int32x4_t sum = vaddq_s32(sh_across(sums), by->bias);
+    int32x4_t sum = vaddq_s32(sh_across_each(sums), by->bias);
 #ifdef SH_OFFSETS
     sum = vmlaq_lane_s32(sum, by->offsets, total, 0);
 #else
@@ -237,9 +237,9 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
     int8_t *y = of->y;
     int32x2_t totals[2] = {vdup_n_s32(0), vdup_n_s32(0)};
 #ifdef SH_OFFSETS
-    totals[0] = sh_total(of, 0);
+    totals[0] = sh_total_of(of, 0);
     if (pixels == 2) {
-        totals[1] = sh_total(of, 1);
+        totals[1] = sh_total_of(of, 1);
     }
 #endif
     SH_ROLLED
@@ -269,7 +269,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
         int8x8_t values = vqmovn_s16(sh_shifted_eight(scaled, other, zero));
         values = vmin_s8(vmax_s8(values, low), high);
         if (left < SH_FOUR) {
-            sh_store_few(values, y, step, pixels, left);
+            sh_store_part(values, y, step, pixels, left);
             return;
         }
         const int32_t of_pixel = vget_lane_s32(vreinterpret_s32_s8(values), 0);

@@ -299,7 +299,9 @@ _VECTORS = Variant(CONV2D, _vectors_work, "neon", Isa.VECTORS, "vectors", pack=_
 _SUM_DENSE = Variant(
     SUM_DENSE, lambda node, _: sum_dense_work(node, by_lanes), pack=lambda node, _: by_rows(node), in_place=row_before
 )
-_DENSE_VECTORS = Variant(DENSE, _dense_vectors_work, "neon", Isa.VECTORS, "vectors", pack=_in_vectors, tiles=_DENSE_TILES)
+_DENSE_VECTORS = Variant(
+    DENSE, _dense_vectors_work, "neon", Isa.VECTORS, "vectors", pack=_in_vectors, tiles=_DENSE_TILES
+)
 _DEPTHWISE_NEON = Variant(
     DEPTHWISE,
     lambda node, _: depthwise_fours_work(node),

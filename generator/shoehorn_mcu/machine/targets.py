@@ -137,6 +137,8 @@ def cpu(name: str) -> str:
 # Of cores that could do more than the kernels of another: what a plan says.
 _STAND_INS = {
     "cortex-a72": "cortex-a72 gets the kernels of cortex-a53, whose instructions are predicted",
+    "cortex-a53-aarch32": "cortex-a53 in 32 bits gets the kernels of cortex-a7, whose instructions are predicted",
+    "cortex-a72-aarch32": "cortex-a72 in 32 bits gets the kernels of cortex-a7, whose instructions are predicted",
 }
 
 
