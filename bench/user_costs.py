@@ -54,7 +54,7 @@ class Part:
 
 
 PARTS: Mapping[str, Part] = {
-    "cortex-a7": Part(CPUS["cortex-a7"].isas),
+    "cortex-a7": Part(Machine.of("cortex-a7", flushes=True).isas),
     "cortex-a76": Part((Isa.DOT,), "cortex-a53"),
 }
 
@@ -64,7 +64,7 @@ def tried(core: str, word: str) -> list[tuple[Graph, str]]:
     found: dict[str, list[Graph]] = {}
     bodies = {variant.source for variant in PORTABLE.values()}
     for graph in micro.graphs(ROWS):
-        own = [k for node in graph.nodes() for k in candidates(node, CPUS[core].isas)]
+        own = [k for node in graph.nodes() for k in candidates(node, Machine.of(core, flushes=True).isas)]
         keys = {k.key for k in own if k.variant.isa in PARTS[core].isas and k.variant.source not in bodies}
         for key in ["", *sorted(keys)] if Isa.C in PARTS[core].isas else sorted(keys):
             if word in key:
@@ -113,7 +113,11 @@ def small(core: str, pairs: Sequence[tuple[Graph, str]], known: dict[str, Any]) 
     """The ops of one program."""
     graph = micro.merged("micro", [graph for graph, _ in pairs])
     keys = {f"{op.name}_{i}": key for i, (each, key) in enumerate(pairs) for op in each.ops}
-    unit = user_mode.unit_of(graph, core, lambda node, machine: picked(node, machine, keys[node.op.name]))
+
+    def pick(node: Node, machine: Machine) -> Instance:
+        return picked(node, machine, keys[node.op.name])
+
+    unit = user_mode.unit_of(graph, core, pick, flushes=True)
     name = "micro " + "|".join(dict.fromkeys(f"{key}:{len(keys)}" for _, key in pairs))
     counted = known.get(name, {}).get("counted", [])
     if [each[0] for each in counted] != [stage.kernel.name for stage in unit.stages]:

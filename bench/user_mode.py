@@ -112,9 +112,12 @@ def missing(core: str) -> str:
     return "" if shutil.which(emulator) else f"{emulator} is not installed"
 
 
-def unit_of(graph: Graph, core: str, pick: Pick, goal: Goal = Goal.TIME) -> Unit:
-    """The graph with these kernels, planned with whole tensors, or for the smallest arena."""
-    chosen = stages(graph, Machine.of(core), pick)
+def unit_of(graph: Graph, core: str, pick: Pick, goal: Goal = Goal.TIME, flushes: bool = False) -> Unit:
+    """The graph with these kernels, planned with whole tensors, or for the smallest arena.
+
+    `flushes`: numbers below 2^-126 may be 0.
+    """
+    chosen = stages(graph, Machine.of(core, flushes), pick)
     return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None), goal))
 
 

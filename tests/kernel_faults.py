@@ -936,7 +936,9 @@ ARMV7 = {
         ("packing", "weights += vectors % of->blocks *", "weights += 0 *"),  # of the elements that are left
     ),
     "depthwise_conv2d_s8_neon_offsets": (
-        ("offset", '#define TAP(low, high, w, w2) ONE(low, high, w, w2) OTHER(low, high, "d28", "d29")', ""),
+        ("offset", 'OTHER(low, high, "d28", "d29") SUMS', "SUMS"),
+        ("offset", '"vld1.8 {d15}, [r2]\\n"', '"vmov.i32 d15, #0\\n"'),  # of eight channels
+        ("offset", '"add r0, r0, #16\\n"', '""'),
     ),
 }
 """By contract and suffix of a variant for NEON: what its code for Armv7-A can get wrong."""

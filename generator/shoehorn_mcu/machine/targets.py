@@ -58,7 +58,7 @@ class Isa(Enum):
     SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
     MVE = "mve"  # Helium
     NEON = "neon"  # vectors of integers, of Armv7-A and later
-    VECTORS = "vectors"  # vectors of float32 by NEON that keep numbers below 2^-126: AArch64
+    VECTORS = "vectors"  # vectors of float32 by NEON, which keep numbers below 2^-126 on AArch64 alone
     DOT = "dot"  # the dot product of Armv8.2-A, beside NEON
     RISCV = "riscv"  # RV32IM: 31 registers, and products of 64 bits
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
@@ -81,6 +81,7 @@ class Cpu:
 
     isas: tuple[Isa, ...]
     fusing: Fusing = Fusing.NEVER
+    flushing: tuple[Isa, ...] = ()  # those that it runs only where numbers below 2^-126 may be 0
 
 
 CPUS: dict[str, Cpu] = {
@@ -92,7 +93,7 @@ CPUS: dict[str, Cpu] = {
     "cortex-m33": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
     "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.FLUSHED),
     "arm1176": Cpu((Isa.SIMD32, Isa.C)),
-    "cortex-a7": Cpu((Isa.NEON, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.ALWAYS),
+    "cortex-a7": Cpu((Isa.NEON, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.ALWAYS, (Isa.VECTORS,)),
     "cortex-a53": Cpu((Isa.NEON, Isa.VECTORS, Isa.FPU, Isa.C), Fusing.ALWAYS),
     "cortex-a76": Cpu((Isa.DOT, Isa.NEON, Isa.VECTORS, Isa.FPU, Isa.C), Fusing.ALWAYS),
     "rv32imc": Cpu((Isa.RISCV, Isa.C)),
@@ -164,9 +165,10 @@ class Machine:
     near: bool = False  # of kernels that are about as fast, one is chosen that may write nearest to what it reads
 
     @classmethod
-    def of(cls, cpu: str) -> Machine:
-        """A core of CPUS with all its instruction sets and no limit."""
-        return cls(cpu, CPUS[cpu].isas)
+    def of(cls, cpu: str, flushes: bool = False) -> Machine:
+        """A core of CPUS with all its instruction sets and no limit; `flushes`: numbers below 2^-126 may be 0."""
+        own = CPUS[cpu]
+        return cls(cpu, (*own.flushing, *own.isas) if flushes else own.isas)
 
 
 @dataclass(frozen=True)
