@@ -23,25 +23,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bench import code_bytes, costs_files, micro, user_mode
-from bench.costs import FITTED, HELD_OUT, ROWS, Found, percent, predictions, row_of, table_of
-from bench.fit import Row, fitted
+from bench.costs import FITTED, HELD_OUT, ROWS, Found, pairs_of, percent, predictions, row_of
+from bench.fit import CLAMPED, Row, fitted, fitted_calls
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph, Node
-from shoehorn_mcu.kernels import CATALOGUE, PORTABLE, Instance, candidates, choose, cost
+from shoehorn_mcu.kernels import CATALOGUE, PORTABLE, Instance, candidates, choose, contract_of, cost
 from shoehorn_mcu.machine.targets import CPUS, Isa, Machine
 from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.schedule.predict import calls_of, rows_and_steps
+from shoehorn_mcu.schedule.stage import computes
 from tests.samples import random_inputs
 from tests.shared import MODELS
 
+MOST_OF_KERNEL = 48  # graphs
 MOST = 250  # ops of a program
+SIMPLE = ("lut_8", "pad", "slice", "concat", "max_pool2d_s8", "add_s8", "pool2d_s16")  # kernels, by their names
 MOST_BYTES = 8_000_000  # of its inputs and outputs
 
 
@@ -59,31 +62,58 @@ PARTS: Mapping[str, Part] = {
 }
 
 
-def tried(core: str, word: str) -> list[tuple[Graph, str]]:
-    """The small graphs, with the kernel of a core that one is measured with; the portable ones are ''."""
-    found: dict[str, list[Graph]] = {}
+class Tried(NamedTuple):
+    """A small graph, and the kernel of the core that it is measured with; the portable ones are ''."""
+
+    number: int
+    graph: Graph
+    key: str
+
+    @property
+    def name(self) -> str:
+        return f"micro {self.number} {self.key}".strip()
+
+
+def tried(core: str, word: str) -> list[Tried]:
+    """The small graphs with each kernel of a core, by kernel."""
+    found: dict[str, list[Tried]] = {}
     bodies = {variant.source for variant in PORTABLE.values()}
-    for graph in micro.graphs(ROWS):
+    for number, graph in enumerate(micro.graphs(ROWS)):
         own = [k for node in graph.nodes() for k in candidates(node, Machine.of(core, flushes=True).isas)]
         keys = {k.key for k in own if k.variant.isa in PARTS[core].isas and k.variant.source not in bodies}
-        for key in ["", *sorted(keys)] if Isa.C in PARTS[core].isas else sorted(keys):
+        wanted = {*keys, ""} if Isa.C in PARTS[core].isas else keys
+        for key in wanted:
             if word in key:
-                found.setdefault(key, []).append(graph)
-    return [(graph, key) for key, graphs in found.items() for graph in graphs]
+                found.setdefault(key, []).append(Tried(number, graph, key))
+    return [each for key in sorted(found) for each in _some(found[key])]
 
 
-def programs(pairs: Sequence[tuple[Graph, str]]) -> Iterator[list[tuple[Graph, str]]]:
+def _some(of: Sequence[Tried]) -> list[Tried]:
+    """MOST_OF_KERNEL at most of the graphs of a kernel, and of those of each portable one, from all of their range."""
+    alike: dict[tuple[str, ...], list[Tried]] = {}
+    for each in of:
+        ops = tuple(contract_of(node).name for node in each.graph.nodes() if computes(node))
+        alike.setdefault(() if each.key else ops, []).append(each)
+    kept: list[Tried] = []
+    for group in alike.values():
+        count = min(MOST_OF_KERNEL, len(group))
+        kept += (group[i * len(group) // count] for i in range(count))
+    return kept
+
+
+def programs(pairs: Sequence[Tried]) -> Iterator[list[Tried]]:
     """The pairs by programs that are not too large."""
-    held: list[tuple[Graph, str]] = []
+    held: list[Tried] = []
     size = 0
-    for graph, key in pairs:
-        more = sum(t.type.bytes for t in graph.tensors.values())
+    for each in pairs:
+        more = sum(t.type.bytes for t in each.graph.tensors.values())
         if held and (len(held) >= MOST or size + more > MOST_BYTES):
             yield held
             held, size = [], 0
-        held.append((graph, key))
+        held.append(each)
         size += more
-    yield held
+    if held:
+        yield held
 
 
 def picked(node: Node, machine: Machine, key: str) -> Instance:
@@ -109,24 +139,37 @@ def ops_of(unit: Unit, counted: Mapping[int, int]) -> list[Found]:
     ]
 
 
-def small(core: str, pairs: Sequence[tuple[Graph, str]], known: dict[str, Any]) -> Found:
-    """The ops of one program."""
-    graph = micro.merged("micro", [graph for graph, _ in pairs])
-    keys = {f"{op.name}_{i}": key for i, (each, key) in enumerate(pairs) for op in each.ops}
+def unit_of(core: str, pairs: Sequence[Tried]) -> Unit:
+    """The small graphs side by side, each with its kernel."""
+    graph = micro.merged("micro", [each.graph for each in pairs])
+    keys = {f"{op.name}_{i}": each.key for i, each in enumerate(pairs) for op in each.graph.ops}
 
     def pick(node: Node, machine: Machine) -> Instance:
         return picked(node, machine, keys[node.op.name])
 
-    unit = user_mode.unit_of(graph, core, pick, flushes=True)
-    name = "micro " + "|".join(dict.fromkeys(f"{key}:{len(keys)}" for _, key in pairs))
-    counted = known.get(name, {}).get("counted", [])
-    if [each[0] for each in counted] != [stage.kernel.name for stage in unit.stages]:
-        given = random_inputs(graph, np.random.default_rng(0))
+    return user_mode.unit_of(graph, core, pick, flushes=True)
+
+
+def small(core: str, pairs: Sequence[Tried], known: dict[str, Any]) -> Found:
+    """The ops of some pairs; those that are not known with the same kernels are measured in one program."""
+    whole = unit_of(core, pairs)
+    kernels: dict[int, list[str]] = {}
+    for stage in whole.stages:
+        kernels.setdefault(int(stage.name.rpartition("_")[2]), []).append(stage.kernel.name)
+    names = [each.name for each in pairs]
+    missing = [i for i, name in enumerate(names) if [k for k, _ in known.get(name, ())] != kernels.get(i, [])]
+    if missing:
+        unit = unit_of(core, [pairs[i] for i in missing])
+        given = random_inputs(unit.graph, np.random.default_rng(0))
         with tempfile.TemporaryDirectory() as folder:
             found = user_mode.run(unit, core, Path(folder), count=True, given=given).instructions
-        counted = [[stage.kernel.name, found[stage.index]] for stage in unit.stages]
-        known[name] = {"counted": counted}
-    return {"model": "micro", "goal": "", "ops": ops_of(unit, dict(enumerate(n for _, n in counted))), "zeros": True}
+        known |= {names[i]: [] for i in missing}
+        for stage in unit.stages:
+            number = missing[int(stage.name.rpartition("_")[2])]
+            known[names[number]].append([stage.kernel.name, found[stage.index]])
+    counts = {i: iter([count for _, count in known[name]]) for i, name in enumerate(names)}
+    counted = {stage.index: next(counts[int(stage.name.rpartition("_")[2])]) for stage in whole.stages}
+    return {"model": "micro", "goal": "", "ops": ops_of(whole, counted)}
 
 
 def whole(core: str, name: str, goal: Goal, known: dict[str, Any]) -> Found:
@@ -175,17 +218,37 @@ def fitted_rows(results: Sequence[Found]) -> list[Row]:
     return [row_of(op) for r in results if r["fitted"] for op in r["ops"] if op["rows"] and op["measured"]]
 
 
-def first_table(rows: Sequence[Row]) -> Found:
-    """The costs of a core without any, of small graphs: a step is as one that is traced."""
-    kernels, calls = fitted(rows, {"slotted": 0.0})
-    return {"calls": calls, "traced_step": calls["steps"], "kernels": kernels}
+def fitted_apart(rows: Sequence[Row], known: Mapping[str, float]) -> tuple[dict[str, Any], dict[str, float]]:
+    """As `fit.fitted`, in seconds: costs of calls from simple kernels, then those of kernels that have some alike."""
+    calls = fitted([row for row in rows if row.kernel.startswith(SIMPLE)], known)[1]
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        name = "clamped" if row.kernel in CLAMPED else "_".join(row.kernel.split("_")[:3])
+        groups.setdefault(name, []).append(row)
+    kernels: dict[str, Any] = {}
+    for group in groups.values():
+        kernels |= fitted(group, calls)[0]
+    return kernels, {name: calls.get(name, 0.0) for name in asdict(cost.Calls())}
+
+
+def whole_table(results: Sequence[Found]) -> Found:
+    """All costs of a core. Without models a step costs what a traced one does."""
+    learnt = [r for r in results if r["fitted"]]
+    whole = [r for r in learnt if "total" in r]
+    known = fitted_calls(list(pairs_of(whole))) if whole else {"slotted": 0.0}
+    kernels, calls = fitted_apart(fitted_rows(results), known)
+    traced, untraced = calls["steps"], 0.0
+    if whole:  # whole inferences are not traced
+        apart = sum(r["total"] - sum(op["measured"] for op in r["ops"]) for r in whole)
+        untraced = apart / sum(r["steps"] for r in whole)
+    return {"calls": {**calls, "steps": max(0.0, traced + untraced)}, "traced_step": traced, "kernels": kernels}
 
 
 def table(core: str, results: Sequence[Found], word: str) -> Found:
     """The core's costs: new ones, or those of some kernels beside known ones."""
     tables, part, rows = costs_files.read(), PARTS[core], fitted_rows(results)
     if not part.like and not word:
-        return table_of(results, 0) if any("total" in r for r in results) else first_table(rows)
+        return whole_table(results)
     base = tables[part.like or core]
     known = {**asdict(cost.Calls()), **base["calls"], "steps": base["traced_step"]}
     of_part = {Instance(v, t).cost_key for v in CATALOGUE if v.isa in part.isas for t in v.tiles}

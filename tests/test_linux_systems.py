@@ -39,7 +39,7 @@ print(json.dumps([found, fault, status, digits.cores]))
 
 @pytest.mark.long
 @pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("system", SYSTEMS, ids=lambda each: each.arch)
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda each: each.name)
 def test_the_wheel_runs_in_the_python_of_its_machine(system: System, threads: int, tmp_path: Path):
     try:
         made(system, with_runtime=False)
