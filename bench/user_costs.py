@@ -1,16 +1,17 @@
 """Measures and fits the costs of the cores that no emulated board has, in QEMU's user mode.
 
-    python -m bench.user_costs [--cpus CORE ...] [--kernels WORD] [--models NAME ...] [--write] [--out DIR]
+    python -m bench.user_costs [--cpus CORE ...] [--kernels WORD] [--models NAME ...] [--write] [--sizes] [--out DIR]
 
 Of cortex-a76 these are the kernels with the dot product: whole costs of the core are those of cortex-a53, whose
 instructions its compiled C has, with these beside them. Of cortex-a7 it is all that `bench.costs` measures on a board:
-the graphs of bench/micro.py with every kernel of the core, and models with whole tensors and for the smallest arena.
-Those of FITTED are fitted, the others held out. Models need costs of the core to choose kernels by; without a file of
+the graphs of bench/micro.py with every kernel of the core, and models. Those of FITTED are fitted, with whole tensors
+and for the smallest arena, the others held out. Models need costs of the core to choose kernels by; without a file of
 costs only the small graphs are measured, so the first time is to be run twice.
 
 --kernels measures and fits only the kernels whose names contain WORD; --models names the models to measure, none where
 nothing follows. Results in DIR/<core>.json are reused while the kernels are the same (delete the file after a change of
-their code). Prints the errors of predictions. --write writes kernels/costs/<core>.json.
+their code). Prints the errors of predictions. --write writes kernels/costs/<core>.json, with --sizes
+the bytes of the kernels' code, too.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def measured(core: str, word: str, models: Sequence[str], out: Path) -> list[Fou
     for pairs in programs(tried(core, word)):
         keep(small(core, pairs, known), True)
     for name in models:
-        for goal in (Goal.TIME, Goal.SRAM):
+        for goal in (Goal.TIME, Goal.SRAM) if name in FITTED else (Goal.TIME,):
             keep(whole(core, name, goal, known), name in FITTED)
     return found
 
@@ -282,6 +283,7 @@ def main() -> None:
     parser.add_argument("--kernels", default="", metavar="WORD")
     parser.add_argument("--models", nargs="*", default=(*FITTED, *HELD_OUT))
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("build/user_costs"))
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -291,8 +293,12 @@ def main() -> None:
         made = table(core, results, asked.kernels)
         print(core, "", *errors(results, made), sep="\n", flush=True)
         if asked.write:
-            code = code_bytes.measured(core)
-            costs_files.write(core, (code.only([asked.kernels]) if asked.kernels else code).into(made))
+            bytes_of = {name: {} for name in ("code_bytes", "shared_bytes", "library_bytes")}
+            made = {**bytes_of, **costs_files.read().get(core, {}), **made}
+            if asked.sizes:
+                code = code_bytes.measured(core)
+                made = (code.only([asked.kernels]) if asked.kernels else code).into(made)
+            costs_files.write(core, made)
 
 
 if __name__ == "__main__":
