@@ -33,9 +33,10 @@ from bench.costs import FITTED, HELD_OUT, ROWS, Found, pairs_of, percent, predic
 from bench.fit import CLAMPED, Row, fitted, fitted_calls
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.ir import Graph, Node
-from shoehorn_mcu.kernels import CATALOGUE, PORTABLE, Instance, candidates, choose, contract_of, cost
+from shoehorn_mcu.ir import DType, Graph, Node
+from shoehorn_mcu.kernels import CATALOGUE, PORTABLE, Instance, candidates, choose, cost
 from shoehorn_mcu.machine.targets import CPUS, Isa, Machine
+from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.schedule.predict import calls_of, rows_and_steps
@@ -75,26 +76,38 @@ class Tried(NamedTuple):
         return f"micro {self.number} {self.key}".strip()
 
 
+def graphs() -> Iterator[Graph]:
+    """The small graphs, and then those of float32 once more with fused sums, of which there are few otherwise."""
+    every = list(micro.graphs(ROWS))
+    yield from every
+    for graph in every:
+        node = next(graph.nodes())
+        if isinstance(node.op, LinearOp) and node.output.type.dtype is DType.FLOAT32 and len(graph.ops) == 1:
+            fused = with_float_mode(graph, FloatMode.RELAXED)
+            if fused != graph:
+                yield fused
+
+
 def tried(core: str, word: str) -> list[Tried]:
     """The small graphs with each kernel of a core, by kernel."""
     found: dict[str, list[Tried]] = {}
     bodies = {variant.source for variant in PORTABLE.values()}
-    for number, graph in enumerate(micro.graphs(ROWS)):
+    for number, graph in enumerate(graphs()):
         own = [k for node in graph.nodes() for k in candidates(node, Machine.of(core, flushes=True).isas)]
         keys = {k.key for k in own if k.variant.isa in PARTS[core].isas and k.variant.source not in bodies}
         wanted = {*keys, ""} if Isa.C in PARTS[core].isas else keys
         for key in wanted:
             if word in key:
                 found.setdefault(key, []).append(Tried(number, graph, key))
-    return [each for key in sorted(found) for each in _some(found[key])]
+    return [each for key in sorted(found) for each in _some(found[key], Machine.of(core))]
 
 
-def _some(of: Sequence[Tried]) -> list[Tried]:
+def _some(of: Sequence[Tried], machine: Machine) -> list[Tried]:
     """MOST_OF_KERNEL at most of the graphs of a kernel, and of those of each portable one, from all of their range."""
     alike: dict[tuple[str, ...], list[Tried]] = {}
     for each in of:
-        ops = tuple(contract_of(node).name for node in each.graph.nodes() if computes(node))
-        alike.setdefault(() if each.key else ops, []).append(each)
+        own = tuple(picked(n, machine, "").key for n in each.graph.nodes() if computes(n))
+        alike.setdefault(() if each.key else own, []).append(each)
     kept: list[Tried] = []
     for group in alike.values():
         count = min(MOST_OF_KERNEL, len(group))
