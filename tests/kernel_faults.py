@@ -927,7 +927,6 @@ ARMV7 = {
         ("saturation", '"vmin.s8 d26, d26, d30\\n"', '""'),
     ),
     "depthwise_conv2d_s8_neon_few": (
-        *_SIXTEEN_OF_NINE,
         (
             "tail",
             "(vectors - b + of->blocks - 1) / of->blocks",
