@@ -707,7 +707,6 @@ OWN = {
         ("tail", "c < last ? c : last", "c < last ? c : last & ~3"),  # the last channels
         ("rounding", "/ 2 + 256 * count", "/ 2 + 1 + 256 * count"),
         ("rounding", "count % 2 == 0 && halves_up == 0 ? 1 : 0", "0"),
-        ("rounding", "count % 2 == 0 && halves_up == 0 ? 1 : 0", "count % 2 == 0 ? 1 : 0"),
         ("rounding", "of.columns * rows != by.count", "by.count == 1"),
         ("saturation", "vminq_s8(vmaxq_s8(values, low), high)", "vmaxq_s8(values, low)"),
         ("saturation", "vmin_s8(vmax_s8(values, vget_low_s8(low)), vget_low_s8(high))", "values"),
@@ -882,7 +881,7 @@ _ARMV7 = (  # in sh_neon_twos.h
     ("tail", "sh_one_eight(sums, x[0] + rest - 8", "sh_one_eight(sums, x[0]"),  # and of one
     ("tail", "if (left > 1) {\n            sh_run_two", "if (left > 2) {\n            sh_run_two"),
     ("tail", "sh_run_one(of);\n        }\n        of->first", "}\n        of->first"),  # the last pixel
-    ("step", "of->y += (left > 1 ? 2 : 1) * of->step;", "of->y += 2 * of->outputs;"),
+    ("step", "of->y += (left > 1 ? 2 : 1) * of->step;", "of->y += of->step;"),
     ("packing", '"vmlal.s8 q15, d25, d21\\n"', '"vmlal.s8 q15, d25, d20\\n"'),
     ("packing", '"vmull.s8 q13, d24, d22\\n"', '"vmull.s8 q13, d24, d20\\n"'),
     ("packing", '"vmull.s8 q14, " x ", d17\\n"', '"vmull.s8 q14, " x ", d16\\n"'),
@@ -902,8 +901,8 @@ _ARMV7_TOTALS = (
 _SIXTEEN_OF_NINE = (  # in depthwise_conv2d_s8_nine.inc
     (
         "packing",
-        '"vrshl.s32 q2, q2, q6\\n vrshl.s32 q3, q3, q7\\n"',
-        '"vrshl.s32 q2, q2, q6\\n vrshl.s32 q3, q3, q6\\n"',
+        '"vqrdmulh.s32 q2, q2, q6\\n vqrdmulh.s32 q3, q3, q7\\n"',
+        '"vqrdmulh.s32 q2, q2, q6\\n vqrdmulh.s32 q3, q3, q6\\n"',
     ),
     ("packing", 'NEXT("d20, d21", "r7")', 'NEXT("d20, d21", "r6")'),
     ("rounding", '"vsra.s32 q2, q2, #31\\n vsra.s32 q3, q3, #31\\n"', '"vsra.s32 q2, q2, #31\\n"'),
