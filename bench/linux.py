@@ -1,6 +1,6 @@
 """Wheels for Linux beside LiteRT's, in instructions under QEMU; writes the table of docs/linux.md.
 
-    python -m bench.linux [--models NAME ...] [--systems arm64 armhf armv7] [--out build/linux/figures]
+    python -m bench.linux [--models NAME ...] [--systems arm64 armhf] [--out build/linux/figures]
 
 Each model becomes a wheel for one thread and one for four. A script in a real CPython for the machine imports it and
 runs inferences, and the same is done with the LiteRT wheel that PyPI has for the machine; `linux_systems.py` fetches
@@ -49,7 +49,7 @@ NAMES = {
     "mlperf-ic-resnet8-f32+relaxed": "the same, `--float relaxed`",
     "coral-mnv1-025-128-u8": "MobileNetV1 0.25 128, uint8",
 }
-MACHINES = {"arm64": "aarch64 (Cortex-A53)", "armhf": "armhf (ARM1176; LiteRT for ARMv7)", "armv7": "armhf (Cortex-A7)"}
+MACHINES = {"arm64": "aarch64 (Cortex-A53)", "armhf": "armhf (ARM1176; LiteRT for ARMv7)"}
 
 IMPORTED = "mlperf-kws-dscnn-int8"  # a model for the figures of imports, which hardly depend on it
 
