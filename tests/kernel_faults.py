@@ -901,8 +901,8 @@ _ARMV7_TOTALS = (
 _SIXTEEN_OF_NINE = (  # in depthwise_conv2d_s8_nine.inc
     (
         "packing",
-        '"vqrdmulh.s32 q2, q2, q6\\n vqrdmulh.s32 q3, q3, q7\\n"',
-        '"vqrdmulh.s32 q2, q2, q6\\n vqrdmulh.s32 q3, q3, q6\\n"',
+        '"vaddw.s16 q2, q2, d10\\n vaddw.s16 q3, q3, d11\\n"',
+        '"vaddw.s16 q2, q2, d10\\n vaddw.s16 q3, q3, d10\\n"',
     ),
     ("packing", 'NEXT("d20, d21", "r7")', 'NEXT("d20, d21", "r6")'),
     ("rounding", '"vsra.s32 q2, q2, #31\\n vsra.s32 q3, q3, #31\\n"', '"vsra.s32 q2, q2, #31\\n"'),
