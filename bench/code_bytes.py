@@ -27,7 +27,7 @@ from elftools.elf.elffile import ELFFile
 from bench import costs_files, micro_formulas, micro_recurrent
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES, RUNTIME_C
 from shoehorn_mcu.kernels import CATALOGUE, Instance
-from shoehorn_mcu.machine.targets import CPUS, Machine
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.schedule.stage import stages
 
 _FLAGS = ("-std=c11", "-c")
@@ -82,7 +82,7 @@ def measured(cpu: str) -> Measured:
     """The kernels that the core runs."""
     toolchain = _toolchain()
     tools = toolchain.tools(cpu)
-    runs = [v for v in CATALOGUE if v.isa in CPUS[cpu].isas and not v.fixes and not v.is_written]
+    runs = [v for v in CATALOGUE if v.isa in Machine.of(cpu, True).isas and not v.fixes and not v.is_written]
     with TemporaryDirectory() as name:
         folder = Path(name)
         kernels = [Instance(v, tile) for v in runs for tile in v.tiles] + list(_written(cpu))

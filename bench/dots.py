@@ -22,17 +22,21 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import choose
 from shoehorn_mcu.machine.targets import CPUS
 from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
+from shoehorn_mcu.schedule.stage import Pick
 from tests.shared import MODELS
 
+CORE = "cortex-a76"
 XNNPACK = {"mlperf-kws-dscnn-int8": 716_447, "mlperf-vww96-int8": 1_934_429, "coral-mnv2-tf2-ptq": 49_647_600}
 
 
-def counted(graph: Graph) -> dict[str, tuple[str, int]]:
-    """By op: its kernel, and its instructions."""
-    graph = with_float_mode(graph, FloatMode.PRECISE, CPUS[user_mode.CORE].fusing)
-    unit = user_mode.unit_of(graph, choose)
+def counted(
+    graph: Graph, core: str, pick: Pick = choose, mode: FloatMode = FloatMode.PRECISE
+) -> dict[str, tuple[str, int]]:
+    """By op: its kernel, and its instructions on zeros."""
+    graph = with_float_mode(graph, mode, CPUS[core].fusing)
+    unit = user_mode.unit_of(graph, core, pick, flushes=mode.flushes)
     with tempfile.TemporaryDirectory() as folder:
-        found = user_mode.run(unit, Path(folder), count=True).instructions
+        found = user_mode.run(unit, core, Path(folder), count=True).instructions
     return {stage.name: (stage.kernel.name, found[stage.index]) for stage in unit.stages}
 
 
@@ -42,7 +46,7 @@ def table() -> Iterator[str]:
     yield "|---|---:|---:|---:|"
     for name, other in XNNPACK.items():
         graph = passes.run(importers.load(MODELS / f"{name}.tflite"), frozenset(), ())[0]
-        ops = counted(graph)
+        ops = counted(graph, CORE)
         if "--ops" in sys.argv[1:]:
             for op, (kernel, instructions) in ops.items():
                 print(f"{name} {op} {kernel} {instructions:,}", file=sys.stderr)

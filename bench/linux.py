@@ -145,8 +145,8 @@ def ours(
 ) -> dict[str, Any]:
     """A wheel of the model: its size, what `measure` says, and whether it computes what the reference does."""
     threads, options = options.cores, replace(options, cpu=system.wheel_core)
-    made = api.generate_for_linux(model, folder / f"{system.arch}-{threads}", options)
-    site = installed(made.wheel, folder / f"site-{system.arch}-{threads}")
+    made = api.generate_for_linux(model, folder / f"{system.name}-{threads}", options)
+    site = installed(made.wheel, folder / f"site-{system.name}-{threads}")
     outputs = [str(folder / f"output{i}.npy") for i in range(len(given.outputs))]
     script = _OURS.format(name=made.plan.model, inputs=given.inputs, outputs=outputs, times=TIMES)
     found = measure(system, script, site, outputs, plugin)
@@ -172,7 +172,7 @@ def litert(
 
 def imports(system: System, out: Path, plugin: Path) -> dict[str, int]:
     """The instructions of importing a wheel and LiteRT, behind NumPy; Python has compiled their files before."""
-    path = out / f"{system.arch}-import.json"
+    path = out / f"{system.name}-import.json"
     if path.exists():
         known: dict[str, int] = json.loads(path.read_text())
         return known
@@ -193,7 +193,7 @@ def imports(system: System, out: Path, plugin: Path) -> dict[str, int]:
 
 def figures(system: System, name: str, out: Path, plugin: Path) -> dict[str, Any]:
     """All figures of a model on a system, from the file of an earlier run or measured."""
-    path = out / f"{system.arch}-{name}.json"
+    path = out / f"{system.name}-{name}.json"
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     kinds = {"ours": ours, "litert": litert}
     missing = [(kind, threads) for threads in THREADS for kind in kinds if f"{kind} {threads}" not in found]
@@ -207,7 +207,7 @@ def figures(system: System, name: str, out: Path, plugin: Path) -> dict[str, Any
         for kind, threads in missing:
             key, asked = f"{kind} {threads}", replace(options, cores=threads)
             found[key] = kinds[kind](system, model, asked, given, folder, plugin)
-            print(f"{system.arch} {name} {key}: {found[key]}", file=sys.stderr, flush=True)
+            print(f"{system.name} {name} {key}: {found[key]}", file=sys.stderr, flush=True)
     path.write_text(json.dumps(found, indent=1) + "\n")
     return found
 
@@ -215,14 +215,14 @@ def figures(system: System, name: str, out: Path, plugin: Path) -> dict[str, Any
 def import_table(rows: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """The table of imports, a row for each system."""
     yield from ("| import | the wheel | LiteRT |", "|---|---:|---:|")
-    for arch, row in rows.items():
-        yield f"| {arch} | {row['ours']:,} | {row['litert']:,} |"
+    for name, row in rows.items():
+        yield f"| {name} | {row['ours']:,} | {row['litert']:,} |"
 
 
 def table(system: System, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """The table of a system."""
     threads = "one thread | LiteRT | times less | four threads | LiteRT | times less"
-    yield f"| {MACHINES[system.arch]} | wheel, bytes | {threads} |"
+    yield f"| {MACHINES[system.name]} | wheel, bytes | {threads} |"
     yield "|---|" + "---:|" * 7
     for name, row in rows.items():
         cells = [f"{row['ours 1']['wheel']:,}"]
@@ -236,7 +236,7 @@ def table(system: System, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", default=[*NAMES])
-    parser.add_argument("--systems", nargs="*", default=[each.arch for each in SYSTEMS])
+    parser.add_argument("--systems", nargs="*", default=[each.name for each in SYSTEMS])
     parser.add_argument("--out", type=Path, default=PLACE / "figures")
     arguments = parser.parse_args()
     out: Path = arguments.out
@@ -246,16 +246,16 @@ def main() -> None:
     plugin = cbuild.plugin("linux_count", header, [place / "linux_count.c"])
     tables, imported = [], {}
     for system in SYSTEMS:
-        if system.arch not in arguments.systems:
+        if system.name not in arguments.systems:
             continue
         made(system)
-        imported[system.arch] = imports(system, out, plugin)
+        imported[system.name] = imports(system, out, plugin)
         fused = Isa.FPU in CPUS[system.wheel_core].isas  # which --float asks for
         names = [name for name in arguments.models if fused or "+" not in name]
         rows = {name: figures(system, name, out, plugin) for name in names}
         wrong = [f"{name}, {each}" for name, row in rows.items() for each in row if not row[each].get("equal", True)]
         if wrong:
-            raise SystemExit(f"{system.arch}: other bytes than the reference: {'; '.join(wrong)}")
+            raise SystemExit(f"{system.name}: other bytes than the reference: {'; '.join(wrong)}")
         tables.append([*table(system, rows)])
         print("\n".join(tables[-1]), flush=True)
     tables.append([*import_table(imported)])

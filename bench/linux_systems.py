@@ -12,7 +12,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,6 +38,7 @@ class System:
     runtime: str  # the module with LiteRT's Interpreter
     yields: bool  # its threads say that they wait
     part: int  # Arm's number of the core
+    name: str  # among SYSTEMS
 
     @property
     def folder(self) -> Path:
@@ -70,6 +71,7 @@ ARM64 = System(
     "ai_edge_litert.interpreter",
     True,
     0xD03,
+    "arm64",
 )
 # PyPI has no NumPy for 32-bit Arm, and no newer LiteRT. Debian's armhf is ARMv7, which runs the code for ARMv6, too.
 ARMHF = System(
@@ -84,8 +86,11 @@ ARMHF = System(
     "tflite_runtime.interpreter",
     False,
     0xC07,
+    "armhf",
 )
 SYSTEMS = (ARM64, ARMHF)
+# The machine of ARMHF, with wheels for its vectors: tests run them there.
+ARMV7 = replace(ARMHF, wheel_core="cortex-a7", name="armv7")
 
 
 def missing(system: System) -> str:

@@ -1,7 +1,7 @@
 """Runs a library in QEMU's user mode, for cores that no board has: the bytes and the instructions of each op.
 
-The library is compiled with SH_TRACE for 64-bit Linux by zig, which brings a libc. Before and behind each step the
-program makes a system call that nothing else makes; a plugin (`linux_count.c`) counts the instructions in between.
+The library is compiled with SH_TRACE for Linux on one of CORES by zig, which brings a libc. Before and behind each step
+the program makes a system call that nothing else makes; a plugin (`linux_count.c`) counts the instructions in between.
 """
 
 from __future__ import annotations
@@ -11,32 +11,49 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.machine.targets import Machine
-from shoehorn_mcu.planner import make_plan
+from shoehorn_mcu.planner import Goal, make_plan
 from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.stage import Pick, stages
 from shoehorn_mcu_host.base import cbuild
 
-EMULATOR = "qemu-aarch64"
-CORE = "cortex-a76"
-_GETPPID = 173
-_FLAGS = ("-O2", "-ffp-contract=off", "-fno-sanitize=all", "-DSH_TRACE", "-D_GNU_SOURCE", "-std=gnu11", "-w")
-_MACHINE = ("-target", "aarch64-linux-musl", "-mcpu=cortex_a76")
+
+@dataclass(frozen=True)
+class Core:
+    """How programs for a core are compiled and run."""
+
+    emulator: str
+    target: str  # zig's, for static programs
+    zig: str  # zig's -mcpu
+    getppid: int  # the number of the system call
+
+
+CORES: Mapping[str, Core] = {
+    "cortex-a7": Core("qemu-arm", "arm-linux-musleabihf", "cortex_a7", 64),
+    "cortex-a76": Core("qemu-aarch64", "aarch64-linux-musl", "cortex_a76", 173),
+}
+"""By the name in targets.CPUS, which is QEMU's, too."""
+
+_FLAGS = ("-O2", "-ffp-contract=off", "-fno-sanitize=all", "-D_GNU_SOURCE", "-std=gnu11", "-w")
 
 _MAIN = """
 #include <stdio.h>
 #include <unistd.h>
 #include "{name}.h"
+#ifdef SH_TRACE
 #include "sh/include/sh_trace.h"
 bool sh_trace_on = true;
 void sh_trace_begin(int32_t op)
@@ -47,37 +64,61 @@ void sh_trace_begin(int32_t op)
 void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y0, int32_t y1)
 {{
     (void)getppid();
-    const int32_t head[3] = {{op, y0, (y1 - y0) * tensor->row_bytes}};
+    const int32_t head[4] = {{op, y0, y1, tensor->row_bytes}};
     fwrite(head, sizeof head, 1, stdout);
     for (int32_t y = y0; y < y1; y++) {{
-        fwrite(sh_tensor_row(arena, tensor, y), (size_t)tensor->row_bytes, 1, stdout);
+        const uint8_t *row = sh_tensor_row(arena, tensor, y);
+        const int32_t place = (int32_t)(row - arena);
+        fwrite(&place, sizeof place, 1, stdout);
+        fwrite(row, (size_t)tensor->row_bytes, 1, stdout);
     }}
 }}
+static void around(void)
+{{
+}}
+#else
+static void around(void)
+{{
+    (void)getppid();
+}}
+#endif
 int main(void)
 {{
+{reads}    around();
     {name}_run();
+    around();
     return 0;
 }}
+"""
+_READ = """    if (fread({name}_{suffix}(), {size}, 1, stdin) != 1) {{
+        return 1;
+    }}
 """
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What an inference on inputs of zeros did."""
+    """What an inference did."""
 
-    rows: dict[int, bytes]  # by op, in the order of the stages: what it wrote, step after step
+    # By op, in the order of the stages, and by row: what it wrote. Rows that no op reads may share an address with
+    # later ones of a step, and are left out then.
+    rows: dict[int, dict[int, bytes]]
     instructions: dict[int, int]  # by op; empty where they were not counted
 
 
-def available() -> bool:
-    """Whether the emulator is installed."""
-    return shutil.which(EMULATOR) is not None
+def missing(core: str) -> str:
+    """Why programs for the core do not run here, for a test that is skipped; empty where they do."""
+    emulator = CORES[core].emulator
+    return "" if shutil.which(emulator) else f"{emulator} is not installed"
 
 
-def unit_of(graph: Graph, pick: Pick) -> Unit:
-    """The graph with these kernels, planned with whole tensors."""
-    chosen = stages(graph, Machine.of(CORE), pick)
-    return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None)))
+def unit_of(graph: Graph, core: str, pick: Pick, goal: Goal = Goal.TIME, flushes: bool = False) -> Unit:
+    """The graph with these kernels, planned with whole tensors, or for the smallest arena.
+
+    `flushes`: numbers below 2^-126 may be 0.
+    """
+    chosen = stages(graph, Machine.of(core, flushes), pick)
+    return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None), goal))
 
 
 def library_of(unit: Unit) -> Bundle:
@@ -85,48 +126,110 @@ def library_of(unit: Unit) -> Bundle:
     return library(unit, constants(unit))
 
 
-def run(unit: Unit, folder: Path, count: bool = False, cpu: str = CORE, files: Bundle | None = None) -> Ran:
-    """Builds the library, or these files of it, below `folder` and runs it once; `count`: its instructions, too."""
+def run(
+    unit: Unit,
+    core: str,
+    folder: Path,
+    count: bool = False,
+    files: Bundle | None = None,
+    given: Mapping[str, Array] | None = None,
+) -> Ran:
+    """Builds the library, or these files of it, below `folder` and runs it once on the arrays `given`, or on zeros.
+
+    `count`: the instructions of its ops, too.
+    """
+    program = _built(unit, core, folder, ("-DSH_TRACE",), given is not None, files, optimised=count)
+    told = folder / "counts"
+    rows, order = _steps(_ran(unit, core, program, told if count else None, given))
+    return Ran(rows, _counted(told, order) if count else {})
+
+
+def whole(unit: Unit, core: str, folder: Path, given: Mapping[str, Array]) -> int:
+    """The instructions of an inference on these arrays, of a program without a trace.
+
+    It is built below `folder`, of the objects that `run` has left there but for the calls of the kernels.
+    """
+    program = _built(unit, core, folder, (), True)
+    _ran(unit, core, program, folder / "counts", given)
+    before, after = _calls(folder / "counts")
+    return after - before
+
+
+def _inputs(unit: Unit) -> list[tuple[str, str]]:
+    """The C name and the tensor of each input."""
+    return [(suffix, tensor) for suffix, tensor in unit.ends() if suffix.startswith("input")]
+
+
+def _built(
+    unit: Unit,
+    core: str,
+    folder: Path,
+    defines: Sequence[str],
+    reads: bool,
+    files: Bundle | None = None,
+    optimised: bool = True,
+) -> Path:
+    """The program of a library; with `reads` it takes its inputs from its standard input."""
     for path, data in (files or library_of(unit)).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    if not count:  # many calls as they stand compile faster
+    if not optimised:  # many calls as they stand compile faster
         calls = folder / "src" / f"{unit.name}.c"
         calls.write_text("#pragma clang optimize off\n" + calls.read_text())
-    (folder / "src" / "main.c").write_text(_MAIN.format(name=unit.name))
-    zig = (sys.executable, "-m", "ziglang", "cc", *_MACHINE)
+    ends = _inputs(unit) if reads else ()
+    taken = "".join(_READ.format(name=unit.name, suffix=each, size=unit.type(of).bytes) for each, of in ends)
+    (folder / "src" / "main.c").write_text(_MAIN.format(name=unit.name, reads=taken))
+    of = CORES[core]
+    zig = (sys.executable, "-m", "ziglang", "cc", "-target", of.target, f"-mcpu={of.zig}")
     sources = sorted((folder / "src").rglob("*.c"))
 
     def compiled(source: Path) -> str:
         made = str(source.with_suffix(".o"))
-        subprocess.run([*zig, *_FLAGS, f"-I{folder / 'src'}", "-c", str(source), "-o", made], check=True)
+        if not defines and Path(made).exists() and source.stem not in ("main", unit.name):
+            return made
+        subprocess.run([*zig, *_FLAGS, *defines, f"-I{folder / 'src'}", "-c", str(source), "-o", made], check=True)
         return made
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = list(pool.map(compiled, sources))
     subprocess.run([*zig, "-static", *objects, "-o", str(folder / "program")], check=True)
-    told = folder / "counts"
-    plugin = (*("-plugin", f"file={_plugin()},out={told},call={_GETPPID}"),) if count else ()
-    done = subprocess.run([EMULATOR, "-cpu", cpu, *plugin, str(folder / "program")], capture_output=True, check=True)
-    rows, order = _steps(done.stdout)
-    return Ran(rows, _counted(told.read_text(), order) if count else {})
+    return folder / "program"
 
 
-def _steps(told: bytes) -> tuple[dict[int, bytes], list[int]]:
-    """What ops wrote, and the op of each step."""
-    rows: dict[int, bytes] = {}
+def _ran(unit: Unit, core: str, program: Path, told: Path | None, given: Mapping[str, Array] | None) -> bytes:
+    """What a program writes; where the plugin tells what it has counted, if it shall."""
+    of = CORES[core]
+    plugin = ("-plugin", f"file={_plugin()},out={told},call={of.getppid}") if told else ()
+    arrays = b"".join(np.ascontiguousarray(given[tensor]).tobytes() for _, tensor in _inputs(unit)) if given else b""
+    command = [of.emulator, "-cpu", core, *plugin, str(program)]
+    return subprocess.run(command, input=arrays, capture_output=True, check=True).stdout
+
+
+def _steps(told: bytes) -> tuple[dict[int, dict[int, bytes]], list[int]]:
+    """What ops wrote, by row, and the op of each step."""
+    rows: dict[int, dict[int, bytes]] = {}
     order, at = [], 0
     while at < len(told):
-        op, _, size = struct.unpack_from("<3i", told, at)
-        rows[op] = rows.get(op, b"") + told[at + 12 : at + 12 + size]
+        op, first, end, size = struct.unpack_from("<4i", told, at)
+        at += 16
+        left: dict[int, tuple[int, bytes]] = {}  # by address
+        for y in range(first, end):
+            (place,) = struct.unpack_from("<i", told, at)
+            left[place] = y, told[at + 4 : at + 4 + size]
+            at += 4 + size
+        rows.setdefault(op, {}).update(left.values())
         order.append(op)
-        at += 12 + size
     return rows, order
 
 
-def _counted(told: str, order: list[int]) -> dict[int, int]:
+def _calls(told: Path) -> list[int]:
+    """The instructions until each system call that the plugin has seen."""
+    return [int(line.split()[0]) for line in told.read_text().splitlines()]
+
+
+def _counted(told: Path, order: list[int]) -> dict[int, int]:
     """Instructions between the two calls around each step, by op."""
-    at = [int(line.split()[0]) for line in told.splitlines()]
+    at = _calls(told)
     found: dict[int, int] = {}
     for op, begun, ended in zip(order, at[::2], at[1::2], strict=True):
         found[op] = found.get(op, 0) + ended - begun

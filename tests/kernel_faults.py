@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.base.paths import RUNTIME_C
@@ -688,6 +688,29 @@ OWN = {
         ("packing", "sh_high_halves(d, e)", "sh_low_halves(d, e)"),
         ("rounding", "+ HALF + (value >> 31)", "+ HALF"),
     ),
+    "max_pool2d_s8_neon": (
+        (
+            "tail",
+            "left = columns; left > 0; left--, tap += channels) {\n            largest = vmaxq",
+            "left = columns; left > 1; left--, tap += channels) {\n            largest = vmaxq",
+        ),
+        (
+            "tail",
+            "left = columns; left > 0; left--, tap += channels) {\n            largest = vmax_",
+            "left = columns; left > 1; left--, tap += channels) {\n            largest = vmax_",
+        ),
+        ("tail", "c < last ? c : last", "c < last ? c : last & ~3"),  # the last channels
+        ("saturation", "vminq_s8(found, most)", "found"),
+        ("saturation", "vmin_s8(found, vget_low_s8(most))", "found"),
+    ),
+    "average_pool2d_s8_neon": (
+        ("tail", "c < last ? c : last", "c < last ? c : last & ~3"),  # the last channels
+        ("rounding", "/ 2 + 256 * count", "/ 2 + 1 + 256 * count"),
+        ("rounding", "count % 2 == 0 && halves_up == 0 ? 1 : 0", "0"),
+        ("rounding", "of.columns * rows != by.count", "by.count == 1"),
+        ("saturation", "vminq_s8(vmaxq_s8(values, low), high)", "vmaxq_s8(values, low)"),
+        ("saturation", "vmin_s8(vmax_s8(values, vget_low_s8(low)), vget_low_s8(high))", "values"),
+    ),
     "mean_s8_neon": (
         ("tail", "? next : channels - VECTOR", "? next : (channels - VECTOR) & ~3"),  # the last channels
         ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
@@ -850,6 +873,77 @@ for _name, _faults in OFFSETS.items():
     OWN[f"{_name}_offsets"] = (*_of_tails[:2], *_of_saturation[:1], *_faults)
 
 
+_ARMV7 = (  # in sh_neon_twos.h
+    ("tail", "each < count;", "each + 1 < count;"),  # the last output
+    ("tail", "if (rest > 8) {\n            weights = sh_two_", "if (rest > 16) {\n            weights = sh_two_"),
+    ("tail", "if (rest > 8) {\n            weights = sh_one_", "if (rest > 16) {\n            weights = sh_one_"),
+    ("tail", "x[0] + rest - 8, x[1] + rest - 8", "x[0], x[1]"),  # the last eight of two pixels
+    ("tail", "sh_one_eight(sums, x[0] + rest - 8", "sh_one_eight(sums, x[0]"),  # and of one
+    ("tail", "if (left > 1) {\n            sh_run_two", "if (left > 2) {\n            sh_run_two"),
+    ("tail", "sh_run_one(of);\n        }\n        of->first", "}\n        of->first"),  # the last pixel
+    ("step", "of->y += (left > 1 ? 2 : 1) * of->step;", "of->y += of->step;"),
+    ("packing", '"vmlal.s8 q15, d25, d21\\n"', '"vmlal.s8 q15, d25, d20\\n"'),
+    ("packing", '"vmull.s8 q13, d24, d22\\n"', '"vmull.s8 q13, d24, d20\\n"'),
+    ("packing", '"vmull.s8 q14, " x ", d17\\n"', '"vmull.s8 q14, " x ", d16\\n"'),
+    ("packing", 'SH_ADD_EIGHT("d25", "e"', 'SH_ADD_EIGHT("d24", "e"'),
+    ("packing", "vpadd_s32(c, d)", "vpadd_s32(d, c)"),
+    ("packing", "pixels == 2 ? sh_scaled(&sums[1], &by", "pixels == 2 ? sh_scaled(&sums[0], &by"),
+    ("saturation", "vqmovn_s16(sh_shifted_eight(scaled, other", "vmovn_s16(sh_shifted_eight(scaled, other"),
+    *_NEON_ROUNDING,
+)
+_ARMV7_ROW = (*_ARMV7, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
+_ARMV7_TOTALS = (
+    ("offset", "sum = vaddw_s16(sum, vpaddl_s8(vld1_s8(x + run - 8)));", ""),
+    ("offset", "sum = vaddw_s16(sum, vpaddl_s8(vld1_s8(x + i)));", ""),
+    ("offset", "totals[1] = sh_total_of(of, 1);", "totals[1] = totals[0];"),
+    ("offset", "(*next)[of->first + pixel]", "(*next)[pixel]"),
+)
+_SIXTEEN_OF_NINE = (  # in depthwise_conv2d_s8_nine.inc
+    (
+        "packing",
+        '"vaddw.s16 q2, q2, d10\\n vaddw.s16 q3, q3, d11\\n"',
+        '"vaddw.s16 q2, q2, d10\\n vaddw.s16 q3, q3, d10\\n"',
+    ),
+    ("packing", 'NEXT("d20, d21", "r7")', 'NEXT("d20, d21", "r6")'),
+    ("rounding", '"vsra.s32 q2, q2, #31\\n vsra.s32 q3, q3, #31\\n"', '"vsra.s32 q2, q2, #31\\n"'),
+    ("saturation", '"vmax.s8 q0, q0, q12\\n"', '""'),
+    ("saturation", '"vmin.s8 q0, q0, q13\\n"', '""'),
+)
+ARMV7 = {
+    "dense_s8_neon": _ARMV7_ROW,
+    "conv2d_s8_neon_1x1": _ARMV7_ROW,
+    "conv2d_s8_neon": _ARMV7,
+    "dense_s8_neon_offsets": _ARMV7_TOTALS,
+    "conv2d_s8_neon_1x1_offsets": _ARMV7_TOTALS,
+    "conv2d_s8_neon_offsets": _ARMV7_TOTALS,
+    "depthwise_conv2d_s8_neon": (
+        *_SIXTEEN_OF_NINE,
+        ("tail", "if (whole * size < of->channels) {", "if (whole * size > of->channels) {"),  # the last channels
+        ("tail", "VECTOR - of->pixels * of->channels", "-of->pixels * of->channels"),  # all blocks but the first
+        ("packing", '"vrshl.s32 q15, q15, q5\\n"', '"vrshl.s32 q15, q15, q4\\n"'),  # of eight channels
+        ("rounding", '"vsra.s32 q15, q15, #31\\n"', '""'),
+        ("saturation", '"vmax.s8 d26, d26, d28\\n"', '""'),
+        ("saturation", '"vmin.s8 d26, d26, d30\\n"', '""'),
+    ),
+    "depthwise_conv2d_s8_neon_few": (
+        (
+            "tail",
+            "(vectors - b + of->blocks - 1) / of->blocks",
+            "(vectors - b + of->blocks - 1) / of->blocks - (b > 0)",
+        ),
+        ("packing", "weights += vectors % of->blocks *", "weights += 0 *"),  # of the elements that are left
+    ),
+    "depthwise_conv2d_s8_neon_offsets": (
+        ("offset", 'OTHER(low, high, "d28", "d29") SUMS', "SUMS"),
+        ("offset", '"vld1.8 {d15}, [r2]\\n"', '"vmov.i32 d15, #0\\n"'),  # of eight channels
+        ("offset", '"add r0, r0, #16\\n"', '""'),
+    ),
+}
+"""By contract and suffix of a variant for NEON: what its code for Armv7-A can get wrong."""
+
+_ARMV7_PARTS = ("include/sh_neon_twos.h", "kernels/depthwise_conv2d_s8/depthwise_conv2d_s8_nine.inc")
+
+
 @dataclass(frozen=True)
 class Fault:
     """A variant that is wrong, made of a sound one; `text` is its body, with the file that it shares."""
@@ -869,9 +963,19 @@ def faults(variant: Variant) -> Iterator[Fault]:
         yield fault(variant, kind, old, new, number)
 
 
-def fault(variant: Variant, kind: str, old: str, new: str, number: int = 0) -> Fault:
-    """One fault: the first `old` of the body is `new`."""
-    body = _text(variant)
+def armv7_faults(variant: Variant) -> Iterator[Fault]:
+    """Every fault of a variant for NEON in code that Armv7-A runs, under suffixes of their own."""
+    parts = (*_PARTS, *_ARMV7_PARTS)
+    body = _text(variant, parts)
+    own = ARMV7.get(f"{variant.contract.name}_{variant.suffix}", ())
+    for number, (kind, old, new) in enumerate(own):
+        assert body.count(old) == 1, _lost(variant, kind, old, body.count(old))
+        yield fault(variant, kind, old, new, number, parts)
+
+
+def fault(variant: Variant, kind: str, old: str, new: str, number: int = 0, parts: Sequence[str] = _PARTS) -> Fault:
+    """One fault: the first `old` of the body, with these files in it, is `new`."""
+    body = _text(variant, parts)
     assert old in body, _lost(variant, kind, old, 0)
     changed = replace(variant, suffix=f"{variant.suffix}_{kind}{number}", body=variant.body or variant.suffix)
     return Fault(kind, variant, changed, body.replace(old, new, 1))
@@ -881,7 +985,7 @@ def _lost(variant: Variant, kind: str, old: str, count: int) -> str:
     """What to do where the text of a fault is not there once: it was rewritten, or what had it is gone."""
     lines = [
         (difflib.SequenceMatcher(None, old.strip(), line.strip()).ratio(), f"runtime_c/{path}:{number}: {line.strip()}")
-        for path in (variant.source, *variant.sources[1:], *_PARTS)
+        for path in (variant.source, *variant.sources[1:], *_PARTS, *_ARMV7_PARTS)
         for number, line in enumerate((RUNTIME_C / path).read_text().splitlines(), 1)
     ]
     nearest = max(lines, key=lambda each: each[0])[1]
@@ -893,14 +997,17 @@ def _lost(variant: Variant, kind: str, old: str, count: int) -> str:
     )
 
 
-def _text(variant: Variant) -> str:
+def _text(variant: Variant, parts: Sequence[str] = _PARTS) -> str:
     """The body, with the file or the header that has a part of it in the place of its include."""
     body = (RUNTIME_C / variant.source).read_text()
     for path in variant.sources[1:]:
         body = body.replace(f'#include "{path.rpartition("/")[2]}"\n', (RUNTIME_C / path).read_text())
-    for path in _PARTS:
-        text = (RUNTIME_C / path).read_text().replace('#include "', '#include "../../include/')
-        before, *behind = body.split(f'#include "../../{path}"\n')
+    for path in parts:
+        text = (RUNTIME_C / path).read_text()
+        if path.startswith("include/"):
+            text = text.replace('#include "', '#include "../../include/')
+        named = f"../../{path}" if path.startswith("include/") else path.rpartition("/")[2]
+        before, *behind = body.split(f'#include "{named}"\n')
         body = text.join([before, "".join(behind)]) if behind else body
     return body
 

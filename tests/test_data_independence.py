@@ -133,7 +133,7 @@ class _Firmware:
         *(
             pytest.param(name, isas, marks=pytest.mark.long)
             for name, isas in (
-                ("rpi-zero-2w", (Isa.NEON,)),
+                ("rpi-zero-2w", (Isa.NEON, Isa.VECTORS)),
                 ("mps2-an386", (Isa.C, Isa.FPU)),
                 ("microbit", (Isa.C,)),
                 ("mps3-an547", (Isa.C, Isa.FPU)),

@@ -211,6 +211,7 @@ def test_the_reference_in_c_adds_products_as_numpy_does_at_the_ends_of_float32()
         ("cortex-m4f", {FloatMode.HALF}),
         ("cortex-m7", {FloatMode.HALF}),
         ("cortex-m55", {FloatMode.RELAXED, FloatMode.HALF}),
+        ("cortex-a7", {FloatMode.PRECISE, FloatMode.RELAXED, FloatMode.HALF}),
         ("cortex-a53", {FloatMode.PRECISE, FloatMode.RELAXED, FloatMode.HALF}),
     ],
 )
@@ -365,7 +366,9 @@ def test_a_core_without_the_instructions_is_refused_with_those_that_have_them(
 
     assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
     assert f"{who} has no fused multiply-add and no float16, which --float half needs; " in done.stderr
-    assert done.stderr.rstrip().endswith("cortex-m4f, cortex-m7, cortex-m33, cortex-m55, cortex-a53, cortex-a76")
+    assert done.stderr.rstrip().endswith(
+        "cortex-m4f, cortex-m7, cortex-m33, cortex-m55, cortex-a7, cortex-a53, cortex-a76"
+    )
 
 
 @needs_shared

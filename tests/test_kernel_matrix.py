@@ -44,7 +44,7 @@ without an FPU ziglang's division gives 0 for such a quotient.
 WHERE = {
     "mps2-an386": (Isa.C, Isa.THUMB, Isa.SIMD32, Isa.FPU),
     "mps3-an547": (Isa.MVE,),
-    "rpi-zero-2w": (Isa.NEON,),
+    "rpi-zero-2w": (Isa.NEON, Isa.VECTORS),
     "virt-rv32": (Isa.RISCV,),
 }
 """Which instruction set is tested on which board, each on one. A Cortex-M4 has that of Armv6-M too."""

@@ -372,6 +372,11 @@ def test_a_c_program_finds_the_shared_library_by_pkg_config(written: shoehorn_mc
 MACHINES = {
     "cortex-a53": ("qemu-aarch64", "cortex-a53", "/usr/aarch64-linux-gnu", "aarch64-linux-gnu.2.17"),
     "arm1176": ("qemu-arm", "cortex-a7", "/usr/arm-linux-gnueabihf", "arm-linux-gnueabihf.2.17"),
+    "cortex-a7": ("qemu-arm", "cortex-a7", "/usr/arm-linux-gnueabihf", "arm-linux-gnueabihf.2.17"),
+}
+ARM_ATTRIBUTES = {  # architecture, floats in registers of the FPU, NEON with fused multiply-add
+    "arm1176": (6, 1, None),  # v6
+    "cortex-a7": (10, 1, 2),  # v7
 }
 
 
@@ -380,6 +385,8 @@ MACHINES = {
     [
         ("cortex-a53", 4),
         ("arm1176", 1),
+        ("cortex-a7", 4),
+        pytest.param("cortex-a7", 1, marks=pytest.mark.long),
         pytest.param("cortex-a53", 1, marks=pytest.mark.long),
         pytest.param("arm1176", 4, marks=pytest.mark.long),
     ],
@@ -393,15 +400,16 @@ def test_the_shared_library_runs_in_a_c_program_for_arm(core: str, threads: int,
     check_program(made.folder, zig, [qemu, "-cpu", machine, "-L", root])
 
     library = ELFFile(io.BytesIO(made.library.read_bytes()))
-    assert library["e_machine"] == {"cortex-a53": "EM_AARCH64", "arm1176": "EM_ARM"}[core]
-    if core == "arm1176":
+    assert library["e_machine"] == ("EM_AARCH64" if core == "cortex-a53" else "EM_ARM")
+    if core in ARM_ATTRIBUTES:
         attributes = {
             a.tag: a.value
             for section in library.get_section_by_name(".ARM.attributes").iter_subsections()
             for part in section.iter_subsubsections()
             for a in part.iter_attributes()
         }
-        assert (attributes["TAG_CPU_ARCH"], attributes["TAG_ABI_VFP_ARGS"]) == (6, 1)  # v6, hard float
+        tags = ("TAG_CPU_ARCH", "TAG_ABI_VFP_ARGS", "TAG_ADVANCED_SIMD_ARCH")
+        assert tuple(map(attributes.get, tags)) == ARM_ATTRIBUTES[core]
 
 
 def test_the_wheel_is_as_the_specification_says(written: shoehorn_mcu.GeneratedForLinux):
@@ -463,6 +471,10 @@ def test_a_wheel_has_no_symbol_of_a_later_glibc_than_its_tag_says(written: shoeh
         ("arm1176", "linux-armv7l", True, True),
         ("arm1176", "linux-aarch64", True, True),  # 32-bit Python on a 64-bit kernel, as Raspberry Pi OS has it
         ("arm1176", "linux-aarch64", False, False),
+        ("cortex-a7", "linux-armv6l", True, False),
+        ("cortex-a7", "linux-armv7l", True, True),
+        ("cortex-a53-aarch32", "linux-aarch64", True, True),
+        ("cortex-a7", "linux-aarch64", False, False),
         ("cortex-a53", "linux-x86_64", False, False),
         ("cortex-a53", "linux-armv7l", True, False),
     ],

@@ -20,13 +20,16 @@ from shoehorn_mcu.machine.targets import WrongCpu, stand_in
 from shoehorn_mcu_host.linux import compiled, targets
 from shoehorn_mcu_host.linux.targets import target
 
-KNOWN = "give --cpu arm1176, cortex-a53, cortex-a72, cortex-a76 or host"
+KNOWN = (
+    "give --cpu arm1176, cortex-a7, cortex-a53-aarch32, cortex-a72-aarch32, cortex-a53, cortex-a72, cortex-a76 or host"
+)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--cpu", "cortex-m4"], f"--os linux: 'cortex-m4' is no core that Linux is made for here; {KNOWN}"),
+        (["--cpu", "cortex-a9"], f"--os linux: 'cortex-a9' is no core that Linux is made for here; {KNOWN}"),
         (["--cpu", "a\nb"], f"--os linux: 'a\\nb' is no core that Linux is made for here; {KNOWN}"),
         ([], f"--os linux needs to know the core: {KNOWN}"),
         (
@@ -123,6 +126,11 @@ def test_a_core_beside_a_board_that_has_another_one_is_refused():
 def test_code_for_a76_alone_asks_for_what_its_kernels_need():
     assert stand_in("cortex-a76") == ""
     assert target("cortex-a76").core.startswith("cortex_a76") and target("cortex-a72").core.startswith("cortex_a72")
+
+
+def test_a_core_in_32_bits_is_that_of_an_a7():
+    assert target("cortex-a7").core == "cortex_a7" and target("cortex-a7").platforms == ("manylinux_2_17_armv7l",)
+    assert target("Cortex-A53-AArch32") is target("cortex-a72-aarch32") is target("cortex-a7")
 
 
 def test_options_of_memory_are_refused_before_a_plan_is_made():

@@ -12,7 +12,7 @@ from test_cli_project import DIGITS
 from test_linux import WANTED, digits_expected, digits_vectors
 
 import shoehorn_mcu
-from bench.linux_systems import SYSTEMS, NoSystem, System, installed, made, run
+from bench.linux_systems import ARMV7, SYSTEMS, NoSystem, System, installed, made, run
 from shoehorn_mcu import PlanOptions
 
 SCRIPT = """
@@ -39,7 +39,7 @@ print(json.dumps([found, fault, status, digits.cores]))
 
 @pytest.mark.long
 @pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("system", SYSTEMS, ids=lambda each: each.arch)
+@pytest.mark.parametrize("system", [*SYSTEMS, ARMV7], ids=lambda each: each.name)
 def test_the_wheel_runs_in_the_python_of_its_machine(system: System, threads: int, tmp_path: Path):
     try:
         made(system, with_runtime=False)

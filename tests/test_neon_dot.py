@@ -2,71 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_faults import Fault, faults, planted
-from matrix import SUBNORMAL, Matrix, X, cases, enough, of_pairs
+from kernel_faults import faults
+from matrix import enough, of_pairs
 from packed import conv_layer
-from runtime import run_reference
+from user_matrix import by_kernel, needs_user_mode, wrong_kernels
 
-from bench import user_mode
-from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import CATALOGUE
-from shoehorn_mcu.kernels.base.contract import Instance
-from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.linear.neon import DOT_OUTPUTS, pack, packable, steps_of
 from shoehorn_mcu.machine.targets import CPUS, Isa
-from shoehorn_mcu.schedule.stage import computes
 
+CORE = "cortex-a76"
 DOT = (Isa.DOT,)
 VARIANTS = {v for v in CATALOGUE if v.isa is Isa.DOT}
-needs_user_mode = pytest.mark.skipif(not user_mode.available(), reason=f"{user_mode.EMULATOR} is not installed")
 
 
-def wrong_kernels(of: Matrix, folder: Path, wrong: Sequence[Fault] = ()) -> list[str]:
-    """The kernel of each op that writes other bytes than the oracle, with these faults planted."""
-    unit = user_mode.unit_of(of.graph, of.kernel)
-    files = {f"lib/matrix/{path}": data for path, data in user_mode.library_of(unit).items()}
-    changed = planted(files, "matrix", list(wrong), of.kernels) if wrong else files
-    found = user_mode.run(unit, folder, files={path.removeprefix("lib/matrix/"): b for path, b in changed.items()}).rows
-    wanted = run_reference(of.graph, [X])
-    computed = [node for node in of.graph.nodes() if computes(node)]
-    other = [n for i, n in enumerate(computed) if found[i] != wanted[n.output.name].tobytes()]
-    return [of.kernels[int(node.op.name.rpartition("_")[2])].name for node in other]
-
-
-def by_kernel() -> list[list[tuple[Graph, Instance]]]:
-    """The cases of each kernel."""
-    found: dict[str, list[tuple[Graph, Instance]]] = {}
-    for graph in cases():
-        if graph.name != SUBNORMAL:
-            for kernel in candidates(next(graph.nodes()), DOT):
-                found.setdefault(kernel.key, []).append((graph, kernel))
-    return list(found.values())
-
-
-@needs_user_mode
+@needs_user_mode(CORE)
 def test_every_kernel_with_dot_products_writes_the_bytes_of_its_oracle(tmp_path: Path) -> None:
     """On a few cases; the next test takes more."""
-    tried = [pair for pairs in by_kernel() for pair in enough(pairs)[::18]]
+    tried = [pair for pairs in by_kernel(DOT) for pair in enough(pairs)[::18]]
 
     assert {kernel.variant for _, kernel in tried} == VARIANTS
-    assert wrong_kernels(of_pairs(tried), tmp_path) == []
+    assert wrong_kernels(of_pairs(tried), CORE, tmp_path) == []
 
 
 @pytest.mark.long
-@needs_user_mode
+@needs_user_mode(CORE)
 def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(tmp_path: Path) -> None:
-    shown = {pairs[0][1].variant: enough(pairs) for pairs in by_kernel()}
+    shown = {pairs[0][1].variant: enough(pairs) for pairs in by_kernel(DOT)}
     found = [fault for variant in VARIANTS for fault in faults(variant)]
     wrong = [(g, replace(k, variant=fault.variant)) for fault in found for g, k in shown[fault.of]]
-    sound = [pair for pairs in by_kernel() for pair in enough(pairs)]
+    sound = [pair for pairs in by_kernel(DOT) for pair in enough(pairs)]
 
-    noticed = set(wrong_kernels(of_pairs([*sound, *wrong]), tmp_path, found))
+    noticed = set(wrong_kernels(of_pairs([*sound, *wrong]), CORE, tmp_path, found))
     assert noticed.isdisjoint(kernel.name for _, kernel in sound)
     caught = {kernel.variant for _, kernel in wrong if kernel.name in noticed}
     assert [f"{f.variant.contract.name}_{f.variant.suffix}" for f in found if f.variant not in caught] == []

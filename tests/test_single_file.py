@@ -147,7 +147,7 @@ def test_no_compiler_has_a_word_to_say_of_all_kernels(compiler: Compiler, tmp_pa
 ISAS = {
     "gcc-cortex-m4": (Isa.SIMD32, Isa.THUMB, Isa.FPU),
     "zig-cortex-m55": (Isa.MVE, Isa.SIMD32),
-    "zig-cortex-a53": (Isa.NEON,),
+    "zig-cortex-a53": (Isa.NEON, Isa.VECTORS),
 }
 
 

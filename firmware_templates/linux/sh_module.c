@@ -387,27 +387,39 @@ static PyModuleDef definition = {
 
 SH_EXPORT PyObject *PyInit__native(void);
 
-#ifdef __ARM_FEATURE_DOTPROD
-// Of glibc: what the processor has. A kernel would be killed by its first instruction otherwise.
-unsigned long getauxval(unsigned long type);
+// What the processor has to have, by its bits in AT_HWCAP. A kernel would be killed by its first
+// instruction otherwise.
+#if defined(__ARM_FEATURE_DOTPROD)
+#define NEEDED (1ul << 20) // HWCAP_ASIMDDP
+#define NEEDS                                                                                      \
+    "this wheel is for a Cortex-A76, as of a Raspberry Pi 5, and this processor has no dot "       \
+    "product; make one with --cpu cortex-a72"
+#elif defined(__ARM_NEON) && !defined(__aarch64__)
+#define NEEDED (1ul << 12 | 1ul << 16) // HWCAP_NEON and HWCAP_VFPv4
+#define NEEDS                                                                                      \
+    "this wheel is for a Cortex-A7, as of a Raspberry Pi 2, and this processor has not both NEON " \
+    "and VFPv4; make one with --cpu arm1176"
+#endif
 
-static bool lacks_dot_product(void)
+#ifdef NEEDED
+unsigned long getauxval(unsigned long type); // of glibc
+
+static const char *lacking(void)
 {
-    return (getauxval(16) >> 20 & 1u) == 0; // HWCAP_ASIMDDP of AT_HWCAP
+    return (getauxval(16) & NEEDED) == NEEDED ? NULL : NEEDS; // AT_HWCAP
 }
 #else
-static bool lacks_dot_product(void)
+static const char *lacking(void)
 {
-    return false;
+    return NULL;
 }
 #endif
 
 SH_EXPORT PyObject *PyInit__native(void)
 {
-    if (lacks_dot_product()) {
-        return PyErr_Format(PyExc_ImportError, "this wheel is for a Cortex-A76, as of a Raspberry "
-                                               "Pi 5, and this processor has no dot product; make "
-                                               "one with --cpu cortex-a72");
+    const char *lacks = lacking();
+    if (lacks != NULL) {
+        return PyErr_Format(PyExc_ImportError, "%s", lacks);
     }
     return PyModuleDef_Init(&definition);
 }

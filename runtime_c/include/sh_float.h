@@ -69,9 +69,11 @@ static inline const float *sh_floats(const int8_t *row)
     return (const float *)(const void *)row;
 }
 
-// Keeps a number out of the vectors of Helium, which read and write numbers below 2^-126 as 0:
-// compilers take that for the same arithmetic.
+// Keeps a number out of the vectors of Helium and of Armv7-A, which read and write numbers below
+// 2^-126 as 0: compilers take that for the same arithmetic.
 #if defined(__ARM_FEATURE_MVE) && !defined(SH_FUSED)
+#define SH_SCALAR(number) __asm("" : "+t"(number))
+#elif defined(__ARM_NEON) && !defined(__aarch64__)
 #define SH_SCALAR(number) __asm("" : "+t"(number))
 #else
 #define SH_SCALAR(number) ((void)0)

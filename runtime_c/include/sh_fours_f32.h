@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: 0BSD
-// Vectors of four numbers of float32 (AArch64 or Helium), in the arithmetic of sh_sums_f32.h.
+// Vectors of four numbers of float32 (NEON or Helium), in the arithmetic of sh_sums_f32.h.
 //
-// Helium reads and writes numbers below 2^-126 as 0, whatever the core's mode. So do the vectors of
-// Armv7-A, which are left out here.
+// Helium and NEON of Armv7-A read and write numbers below 2^-126 as 0, whatever the core's mode.
 #ifndef SH_FOURS_F32_H
 #define SH_FOURS_F32_H
 
 #include "sh_sums_f32.h"
 
-#if defined(__aarch64__) || defined(__ARM_FEATURE_MVE)
+#if defined(__ARM_NEON) || defined(__ARM_FEATURE_MVE)
 #define SH_HAS_VECTORS
-#ifdef __aarch64__
+#ifdef __ARM_NEON
 #include <arm_neon.h>
 #else
 #include <arm_mve.h>
@@ -20,7 +19,7 @@ SH_INLINED float32x4_t sh_four_of(const sh_number *stored)
 {
 #ifndef SH_HALF
     return vld1q_f32(stored);
-#elif defined(__aarch64__)
+#elif defined(__ARM_NEON)
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(stored)));
 #else
     return vcvtbq_f32_f16(vreinterpretq_f16_u32(vldrhq_u32(stored)));
@@ -31,7 +30,7 @@ SH_INLINED void sh_store_four(sh_number *to, float32x4_t four)
 {
 #ifndef SH_HALF
     vst1q_f32(to, four);
-#elif defined(__aarch64__)
+#elif defined(__ARM_NEON)
     vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32(four)));
 #else
     vstrhq_u32(to, vreinterpretq_u32_f16(vcvtbq_f16_f32(vdupq_n_f16(0), four)));
@@ -41,7 +40,7 @@ SH_INLINED void sh_store_four(sh_number *to, float32x4_t four)
 // NaN stays, and so does -0 where a bound is 0.
 SH_INLINED float32x4_t sh_clamp_four(float32x4_t value, float low, float high)
 {
-#ifdef __aarch64__
+#ifdef __ARM_NEON
     const float32x4_t least = vdupq_n_f32(low);
     const float32x4_t most = vdupq_n_f32(high);
     const float32x4_t above = vbslq_f32(vcltq_f32(value, least), least, value);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: 0BSD
 // Sums of the linear kernels for NEON: four output channels of one to four pixels at once. Two
 // products are added in 16 bits, which the range of the weights allows, before they are added to
-// sums of 32. With SH_DOTS it is eight or sixteen channels by dot products, as sh_neon_dots.h says.
+// sums of 32. With SH_DOTS it is eight or sixteen channels by dot products, as sh_neon_dots.h says;
+// on Armv7-A one or two pixels, as sh_neon_twos.h says.
 //
 // The inputs of a pixel are runs of contiguous elements, all of one length, at least 8. A run is
 // read by 16 elements, then by 8; the last 8 overlap those before them if they have to, so nothing
@@ -35,11 +36,15 @@ typedef struct {
     int32_t zero;
     int32_t low;
     int32_t high;
+#ifndef __aarch64__
+    int32_t first; // of the pixels that are computed next
+#endif
 } sh_pass;
 
 #ifdef SH_DOTS
 #include "sh_neon_dots.h"
 #else
+#include "sh_neon_twos.h"
 #ifdef __aarch64__
 // An instruction for each of four output channels o: products of the low eight elements of a pixel,
 // products of the high eight added to them, and both added to the sums of 32 bits.
@@ -59,31 +64,17 @@ typedef struct {
             [products2] "=&w"(p2), [products3] "=&w"(p3)                                           \
           : [x] "w"(x), [w0] "w"(w[0]), [w1] "w"(w[1]), [w2] "w"(w[2]), [w3] "w"(w[3]))
 // clang-format on
-#endif
 
 // Adds the products of 16 elements of a pixel to its sums of four output channels. This is assembly
 // because compilers compute the products of all pixels first, and have no registers for them.
 SH_INLINED void sh_add_sixteen(int32x4_t sums[SH_FOUR], int8x16_t x, const int8x16_t w[SH_FOUR])
 {
-#ifdef __aarch64__
     SH_ADD(SH_EACH(SH_LOW) SH_EACH(SH_HIGH) SH_EACH(SH_WIDE));
-#else
-    for (int32_t o = 0; o < SH_FOUR; o++) {
-        const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w[o]));
-        sums[o] = vpadalq_s16(sums[o], vmlal_s8(low, vget_high_s8(x), vget_high_s8(w[o])));
-    }
-#endif
 }
 
 SH_INLINED void sh_add_eight(int32x4_t sums[SH_FOUR], int8x8_t x, const int8x8_t w[SH_FOUR])
 {
-#ifdef __aarch64__
     SH_ADD(SH_EACH(SH_LOW) SH_EACH(SH_WIDE));
-#else
-    for (int32_t o = 0; o < SH_FOUR; o++) {
-        sums[o] = vpadalq_s16(sums[o], vmull_s8(x, w[o]));
-    }
-#endif
 }
 
 // The eight elements of each pixel at `offset` of a run; returns the next weights.
@@ -104,15 +95,7 @@ SH_INLINED const int8_t *sh_step_eight(int32x4_t sums[SH_FOUR][SH_FOUR],
 // The sums of the lanes of four vectors.
 SH_INLINED int32x4_t sh_across(const int32x4_t of[SH_FOUR])
 {
-#ifdef __aarch64__
     return vpaddq_s32(vpaddq_s32(of[0], of[1]), vpaddq_s32(of[2], of[3]));
-#else
-    int32x2_t half[SH_FOUR];
-    for (int32_t o = 0; o < SH_FOUR; o++) {
-        half[o] = vpadd_s32(vget_low_s32(of[o]), vget_high_s32(of[o]));
-    }
-    return vcombine_s32(vpadd_s32(half[0], half[1]), vpadd_s32(half[2], half[3]));
-#endif
 }
 
 // Writes the first `count` of four output channels of each pixel.
@@ -244,6 +227,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
     }
 }
 #endif
+#endif
 
 SH_APART void sh_run_one(const sh_pass *of)
 {
@@ -255,6 +239,7 @@ SH_APART void sh_run_two(const sh_pass *of)
     sh_run_pixels(of, 2);
 }
 
+#ifdef __aarch64__
 SH_APART void sh_run_three(const sh_pass *of)
 {
     sh_run_pixels(of, 3);
@@ -279,6 +264,22 @@ SH_INLINED void sh_run(sh_pass *of, int32_t pixels)
     }
     of->y += pixels * of->step;
 }
+#else
+SH_INLINED void sh_run(sh_pass *of, int32_t pixels)
+{
+    of->first = 0;
+    SH_ROLLED
+    for (int32_t left = pixels; left > 0; left -= 2) {
+        if (left > 1) {
+            sh_run_two(of);
+        } else {
+            sh_run_one(of);
+        }
+        of->first += 2;
+        of->y += (left > 1 ? 2 : 1) * of->step;
+    }
+}
+#endif
 
 #ifndef SH_TAPS
 // A row of output: `width` pixels, of contiguous inputs that begin `step` elements apart.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// Sums of products of float32 by vectors of four outputs (AArch64 or Helium), in the arithmetic of
+// Sums of products of float32 by vectors of four outputs (NEON or Helium), in the arithmetic of
 // sh_sums_f32.h, each sum in order. Weights of SH_OUTPUTS outputs are side by side.
 #ifndef SH_VECTORS_F32_H
 #define SH_VECTORS_F32_H
@@ -16,7 +16,9 @@ typedef struct {
 
 SH_INLINED float32x4_t sh_add_products(float32x4_t sums, float32x4_t w, float x)
 {
-#ifdef SH_FUSED
+#if defined(SH_FUSED) && defined(__ARM_NEON)
+    return vfmaq_f32(sums, w, vdupq_n_f32(x)); // by a lane on AArch64
+#elif defined(SH_FUSED)
     return vfmaq_n_f32(sums, w, x);
 #else
     return vaddq_f32(sums, vmulq_n_f32(w, x));

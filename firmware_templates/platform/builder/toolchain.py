@@ -29,6 +29,7 @@ CORES = {
     "cortex-m33": ("thumbv8m.main-none-eabihf", "cortex-m33", "thumb-freestanding-eabihf", "cortex_m33"),
     "cortex-m55": ("thumbv8.1m.main-none-eabihf", "cortex-m55", "thumb-freestanding-eabihf", "cortex_m55"),
     "arm1176": ("armv6kz-none-eabihf", "arm1176jzf-s", "arm-freestanding-eabihf", "arm1176jzf_s"),
+    "cortex-a7": ("armv7a-none-eabihf", "cortex-a7", "arm-freestanding-eabihf", "cortex_a7"),
     "cortex-a53": ("aarch64-none-elf", "cortex-a53", "aarch64-freestanding-none", "cortex_a53"),
     "cortex-a76": ("aarch64-none-elf", "cortex-a76", "aarch64-freestanding-none", "cortex_a76"),
     "rv32imc": ("riscv32-none-elf", "rv32imc", "riscv32-freestanding-none", "generic_rv32+m+c"),

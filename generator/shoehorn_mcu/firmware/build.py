@@ -274,7 +274,7 @@ def machine_for(models: Sequence[Prepared], board: Board | None) -> Machine:
     """
     options, cpu = models[0].options, models[0].limits.cpu
     machine = replace(
-        Machine.of(cpu) if cpu else ANY,
+        Machine.of(cpu, options.float_mode.flushes) if cpu else ANY,
         packs="pre-pack-weights" not in options.disabled,
         disabled=options.disabled,
         overwrites="overwrite-inputs" not in options.disabled,

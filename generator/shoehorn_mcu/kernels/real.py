@@ -295,23 +295,25 @@ def _in_order(contract: Contract[LinearT], work: Callable[[Node[LinearT]], Work]
 
 _ALL = tuple(_ARITHMETIC)
 _PLAIN = ("", "half")  # of ops that multiply nothing
-_VECTORS = Variant(CONV2D, _vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_NEON_TILES)
+_VECTORS = Variant(CONV2D, _vectors_work, "neon", Isa.VECTORS, "vectors", pack=_in_vectors, tiles=_NEON_TILES)
 _SUM_DENSE = Variant(
     SUM_DENSE, lambda node, _: sum_dense_work(node, by_lanes), pack=lambda node, _: by_rows(node), in_place=row_before
 )
-_DENSE_VECTORS = Variant(DENSE, _dense_vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_DENSE_TILES)
+_DENSE_VECTORS = Variant(
+    DENSE, _dense_vectors_work, "neon", Isa.VECTORS, "vectors", pack=_in_vectors, tiles=_DENSE_TILES
+)
 _DEPTHWISE_NEON = Variant(
     DEPTHWISE,
     lambda node, _: depthwise_fours_work(node),
     suffix="neon",
-    isa=Isa.NEON,
+    isa=Isa.VECTORS,
     accepts=depthwise_by_fours,
     pack=lambda node, _: _stored(node),
 )
 _MAX_POOL_NEON = Variant(
-    MAX_POOL, lambda node, _: pool.fours_work(node), suffix="neon", isa=Isa.NEON, accepts=pool.pooled_by_words
+    MAX_POOL, lambda node, _: pool.fours_work(node), suffix="neon", isa=Isa.VECTORS, accepts=pool.pooled_by_words
 )
-_ADD_NEON = Variant(ADD, eights, suffix="neon", isa=Isa.NEON, accepts=side_by_side, in_place=element_by_element)
+_ADD_NEON = Variant(ADD, eights, suffix="neon", isa=Isa.VECTORS, accepts=side_by_side, in_place=element_by_element)
 
 VARIANTS = (
     *_each(_in_order(CONV2D, conv.convolution_work), *_ALL),

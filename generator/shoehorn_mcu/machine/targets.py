@@ -57,7 +57,8 @@ class Isa(Enum):
     THUMB = "thumb"  # Armv6-M, which cores of Armv7-M run too
     SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
     MVE = "mve"  # Helium
-    NEON = "neon"
+    NEON = "neon"  # vectors of integers, of Armv7-A and later
+    VECTORS = "vectors"  # vectors of float32 by NEON, which keep numbers below 2^-126 on AArch64 alone
     DOT = "dot"  # the dot product of Armv8.2-A, beside NEON
     RISCV = "riscv"  # RV32IM: 31 registers, and products of 64 bits
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
@@ -80,6 +81,7 @@ class Cpu:
 
     isas: tuple[Isa, ...]
     fusing: Fusing = Fusing.NEVER
+    flushing: tuple[Isa, ...] = ()  # those that it runs only where numbers below 2^-126 may be 0
 
 
 CPUS: dict[str, Cpu] = {
@@ -91,8 +93,9 @@ CPUS: dict[str, Cpu] = {
     "cortex-m33": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
     "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.FLUSHED),
     "arm1176": Cpu((Isa.SIMD32, Isa.C)),
-    "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C), Fusing.ALWAYS),
-    "cortex-a76": Cpu((Isa.DOT, Isa.NEON, Isa.FPU, Isa.C), Fusing.ALWAYS),
+    "cortex-a7": Cpu((Isa.NEON, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.ALWAYS, (Isa.VECTORS,)),
+    "cortex-a53": Cpu((Isa.NEON, Isa.VECTORS, Isa.FPU, Isa.C), Fusing.ALWAYS),
+    "cortex-a76": Cpu((Isa.DOT, Isa.NEON, Isa.VECTORS, Isa.FPU, Isa.C), Fusing.ALWAYS),
     "rv32imc": Cpu((Isa.RISCV, Isa.C)),
     "rv32imac": Cpu((Isa.RISCV, Isa.C)),
     "rv32imafc": Cpu((Isa.RISCV, Isa.C)),
@@ -112,6 +115,8 @@ _ALIASES = {
     "cortex-m85": "cortex-m55",
     "arm1176jzf-s": "arm1176",
     "cortex-a72": "cortex-a53",
+    "cortex-a53-aarch32": "cortex-a7",
+    "cortex-a72-aarch32": "cortex-a7",
     "esp32-c3": "rv32imc",
     "esp32-c6": "rv32imac",
     "e31": "rv32imac",
@@ -133,6 +138,8 @@ def cpu(name: str) -> str:
 # Of cores that could do more than the kernels of another: what a plan says.
 _STAND_INS = {
     "cortex-a72": "cortex-a72 gets the kernels of cortex-a53, whose instructions are predicted",
+    "cortex-a53-aarch32": "cortex-a53 in 32 bits gets the kernels of cortex-a7, whose instructions are predicted",
+    "cortex-a72-aarch32": "cortex-a72 in 32 bits gets the kernels of cortex-a7, whose instructions are predicted",
 }
 
 
@@ -158,9 +165,10 @@ class Machine:
     near: bool = False  # of kernels that are about as fast, one is chosen that may write nearest to what it reads
 
     @classmethod
-    def of(cls, cpu: str) -> Machine:
-        """A core of CPUS with all its instruction sets and no limit."""
-        return cls(cpu, CPUS[cpu].isas)
+    def of(cls, cpu: str, flushes: bool = False) -> Machine:
+        """A core of CPUS with all its instruction sets and no limit; `flushes`: numbers below 2^-126 may be 0."""
+        own = CPUS[cpu]
+        return cls(cpu, (*own.flushing, *own.isas) if flushes else own.isas)
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,18 @@ def _arm64(core: str) -> Target:
 
 # pip on ARMv7 takes linux_armv7l and not linux_armv6l, whose code its machine runs too. ARMv6 has no manylinux.
 _ARMV6 = Target(f"arm-linux-gnueabihf.{_GLIBC}", "arm1176jzf_s", ("linux_armv6l", "linux_armv7l"), 40)
+# With NEON and VFPv4, which no tag of a wheel can ask for: the module asks Linux when it is imported.
+_ARMV7 = Target(f"arm-linux-gnueabihf.{_GLIBC}", "cortex_a7", ("manylinux_2_17_armv7l",), 40)
 _X86_64 = Target(f"x86_64-linux-gnu.{_GLIBC}", "x86_64", ("manylinux_2_17_x86_64",), 62)
 
 TARGETS: Mapping[str, Target] = {
     "arm1176": _ARMV6,
+    "cortex-a7": _ARMV7,
+    "cortex-a53-aarch32": _ARMV7,
+    "cortex-a72-aarch32": _ARMV7,
     "cortex-a53": _arm64("cortex_a53-aes-sha2"),
     "cortex-a72": _arm64("cortex_a72-aes-sha2"),
-    # Its kernels use the dot product, which no tag of a wheel can ask for: the module asks Linux when it is imported.
+    # With the dot product, for which the module asks Linux, too.
     "cortex-a76": _arm64("cortex_a76-aes-sha2"),
 }
 _HOSTS: Mapping[str, Target] = {

@@ -20,6 +20,7 @@ from shoehorn_mcu.machine.targets import Isa
 _KNOWN: Mapping[Isa, Mapping[str, str | None]] = {
     Isa.MVE: {"__ARM_FEATURE_MVE": "1", "__aarch64__": None},
     Isa.NEON: {"__ARM_NEON": "1", "__ARM_FEATURE_MVE": None},
+    Isa.VECTORS: {"__ARM_NEON": "1", "__ARM_FEATURE_MVE": None},
     Isa.DOT: {"__ARM_NEON": "1", "__ARM_FEATURE_DOTPROD": "1", "__ARM_FEATURE_MVE": None},
 }
 """What every compiler defines, or does not, for the cores of a kernel."""

@@ -184,6 +184,24 @@ def _averaged_by_vectors(node: Node[Pool2d]) -> bool:
     return _pooled_by_vectors(node) and math.prod(node.op.kernel) <= MOST_TAPS
 
 
+HALF = 8
+"""Channels of half a vector: the fewest that the pools for NEON compute."""
+
+
+def _pooled_by_halves(node: Node[Pool2d]) -> bool:
+    """Whether a pixel has HALF or more, and every window has a column inside the input."""
+    return _pooled_by_vectors(node) and node.output.type.nhwc[3] >= HALF
+
+
+def _averaged_by_halves(node: Node[Pool2d]) -> bool:
+    """As `_pooled_by_halves`, with sums that fit 16 bits."""
+    return _pooled_by_halves(node) and math.prod(node.op.kernel) <= MOST_TAPS
+
+
+def _halves_work(node: Node[Pool2d], tile: Tile) -> Work:
+    return _blocks_of_taps(node, HALF)
+
+
 def _vectors_of_taps(node: Node[Pool2d], size: int) -> Work:
     """Taps inside, and the lines and the windows that they are in, per vector of so many channels; of pixels."""
     op = node.op
@@ -200,20 +218,25 @@ def _vectors_of_taps(node: Node[Pool2d], size: int) -> Work:
 
 def fours_work(node: Node[Pool2d]) -> Work:
     """Pixels, taps inside, and the lines and the windows that they are in, per block of 16 or 4 channels."""
+    return _blocks_of_taps(node, CHANNELS)
+
+
+def _blocks_of_taps(node: Node[Pool2d], least: int) -> Work:
+    """Pixels, taps inside, and the lines and the windows that they are in, per block of 16 or `least` channels."""
     op = node.op
     pixels, channels = node.output.type.nhwc[2:]
     within, _ = _taps(node)
     out_height, height = node.output.type.nhwc[1], node.x.type.nhwc[1]
     lines = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top) / out_height
     sixteens, rest = divmod(channels, 16)
-    fours = -(-rest // CHANNELS)
+    others = -(-rest // least)
     return Work(
         pixels=pixels,
         by16=within * sixteens,
-        by4=within * fours,
-        kernel_rows=pixels * lines * (sixteens + fours),
+        kernel_rows=pixels * lines * (sixteens + others),
         blocks16=pixels * sixteens,
-        blocks=pixels * fours,
+        blocks=pixels * others,
+        **{f"by{least}": within * others},
     )
 
 
@@ -337,6 +360,7 @@ VARIANTS = (
         isa=Isa.MVE,
         accepts=_averaged_by_vectors,
     ),
+    Variant(AVERAGE_POOL, _halves_work, suffix="neon", isa=Isa.NEON, accepts=_averaged_by_halves),
     portable(MAX_POOL, _max_pool2d_s8_work),
     Variant(
         MAX_POOL,
@@ -345,6 +369,7 @@ VARIANTS = (
         isa=Isa.MVE,
         accepts=_pooled_by_vectors,
     ),
+    Variant(MAX_POOL, _halves_work, suffix="neon", isa=Isa.NEON, accepts=_pooled_by_halves),
     portable(POOL_16, average_pool2d_work),
     Variant(MAX_POOL, lambda node, _: _words_work(node, 16), suffix="simd32", isa=Isa.SIMD32, accepts=pooled_by_words),
     portable(MEAN, _mean_work),
