@@ -104,7 +104,7 @@ AREAS: Mapping[str, Area] = {
     ),
     "check": Area(
         ("generator/shoehorn_mcu/planner/check.py",),
-        ("test_check", "test_planner", "test_in_place", "test_cascade"),
+        ("test_check", "test_check_words", "test_runs", "test_planner", "test_in_place", "test_cascade"),
         ("test_cascade_*", *_ROAD),
     ),
     "link": Area(
