@@ -1,0 +1,16 @@
+"""Figures, facts and constants of all kernels and ops are those of the tables figures_*.json."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from figures import TABLES, path
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_figure_changes_unnoticed(table: str) -> None:
+    """Where a change is meant, `python -m tests.figures --write` writes the tables anew."""
+    before, now = json.loads(path(table).read_text()), TABLES[table]()
+
+    assert [(key, before.get(key), now.get(key)) for key in before | now if before.get(key) != now.get(key)] == []
