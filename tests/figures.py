@@ -17,19 +17,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from onnx import ModelProto
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import matrix
 import samples
+import slide_nets
+import slim_nets
+from random_graphs import random_graph
+from random_onnx import random_model
 
-from shoehorn_mcu import ops
+from shoehorn_mcu import ops, passes
+from shoehorn_mcu.emit.folder.library import library
+from shoehorn_mcu.emit.model.weights import constants
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir.dump import dump
 from shoehorn_mcu.ir.facts import Range
 from shoehorn_mcu.ir.graph import Graph, Node, Op
 from shoehorn_mcu.kernels import choices
 from shoehorn_mcu.kernels.base.contract import Instance, Packed
-from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.machine.targets import Isa, Machine
+from shoehorn_mcu.passes.ends import kept_rows
+from shoehorn_mcu.passes.ends.slide import slide, windows
+from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.planner.effort import BUDGET
+from shoehorn_mcu.planner.memory_plan import Memory
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
+from shoehorn_mcu.schedule.stage import Stage, stages
+from shoehorn_mcu.slim.moves import KINDS, moves
+from shoehorn_mcu.slim.reading import exact
 
 Figures = Mapping[str, float]
 _LONG = (2, 3)  # rows of one call
@@ -116,7 +136,7 @@ def _output(graph: Graph, node: Node, rng: samples.Rng) -> bytes:
 def _text(fact: object) -> bytes:
     """A fact with the values of its arrays."""
     if isinstance(fact, np.ndarray):
-        return repr(fact.tolist()).encode()
+        return f"{fact.dtype}{fact.shape}".encode() + (fact.tobytes() if fact.dtype.kind in "iub" else b"")
     if isinstance(fact, tuple | list):
         return b",".join(map(_text, fact))
     if callable(fact):
@@ -148,7 +168,123 @@ def _short(found: Mapping[str, Mapping[str, float]]) -> dict[str, Figures]:
     }
 
 
-TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {"kernels": kernels, "ops": all_ops}
+_IMPORTS = 120
+_GRAPHS = 28
+_SECONDS = 0.1  # of work: for the orders of single rows of a plan
+_EMITTED = 16
+_SLID = 40
+_CORES = ("cortex-m0", "cortex-m4f", "cortex-m55", "rv32imc")
+_NETS: Mapping[str, Callable[[], ModelProto]] = {
+    "tiny": slim_nets.tiny,
+    "digits": slim_nets.digits,
+    "googlenet": lambda: slim_nets.googlenet(28, 1),
+}
+_SLOW = {("googlenet", "tucker")}  # decompositions of large windows
+
+
+def imports() -> dict[str, Figures]:
+    """By random ONNX network: what it is imported as."""
+    found: dict[str, dict[str, float]] = {}
+    for seed in range(_IMPORTS):
+        made = import_model(random_model(seed), "m")
+        graph = made.graph
+        arrays = [each.data for each in graph.tensors.values() if each.data is not None]
+        whole = [each.tobytes() for each in arrays if each.dtype.kind in "iub"]
+        found[f"{seed:03}"] = {
+            "ops": len(graph.ops),
+            "constants": len(arrays),
+            "elements": sum(each.size for each in arrays),
+            "dump": _checksum(0, [dump(graph).encode(), *whole]),
+        }
+    return _short(found)
+
+
+def roads() -> dict[str, Figures]:
+    """By random graph: what the passes make of it, its kernels and plans on a few boards, and its library's text."""
+    found: dict[str, dict[str, float]] = {}
+    BUDGET.LEAST_SECONDS = BUDGET.MOST_SECONDS = _SECONDS
+    for seed in range(_GRAPHS):
+        graph, notes = passes.run(random_graph(seed))
+
+        chosen = stages(graph, Machine.of(_CORES[seed % len(_CORES)]))
+        row = found[f"{seed:02}"] = {
+            "passes": _checksum(0, [dump(graph).encode(), repr(notes).encode()]),
+            "kernels": _checksum(0, (stage.kernel.name.encode() for stage in chosen)),
+        }
+        for name, made in _plans(graph, chosen):
+            row |= {f"{name} {figure}": value for figure, value in _of_plan(made).items()}
+        if seed < _EMITTED:
+            unit = Unit("net", made.graph, made.stages, made.plan)
+            for path_, data in library(unit, constants(unit)).items():
+                row[f"text {Path(path_).suffix}"] = _checksum(row.get(f"text {Path(path_).suffix}", 0), [data])
+    return _short(found)
+
+
+def _plans(graph: Graph, chosen: tuple[Stage, ...]) -> Iterator[tuple[str, Scheduled]]:
+    """The smallest plan, the fastest one, and others between the two; equal effort gives equal plans."""
+    cuts = Cuts(graph, chosen)
+    small, fast = (schedule(cuts, PlanRequest(goal)) for goal in (Goal.SRAM, Goal.TIME))
+    yield from (("small", small), ("fast", fast))
+    least, most = small.plan.arena_bytes, fast.plan.arena_bytes
+    yield "within", schedule(cuts, PlanRequest(Goal.TIME, (least + most) // 2, prefer_smaller=True))
+    memories = (Memory("sram", least, 0.0, 0.0), Memory("far", most, 1.0, 2.0))
+    yield "apart", schedule(cuts, PlanRequest(Goal.TIME, memories=memories))
+    yield "cores", schedule(cuts, PlanRequest(Goal.TIME, cores=2))
+    if len(graph.inputs) == 1 and len(graph.outputs) == 1:
+        yield "streamed", schedule(cuts, PlanRequest(Goal.SRAM, stream_input=True, stream_output=True))
+
+
+def _of_plan(made: Scheduled) -> Figures:
+    plan = made.plan
+    text = repr((plan.steps, plan.placements, plan.scratch, plan.cascades, plan.outcome.reason))
+    return {
+        "arena": plan.arena_bytes,
+        "bound": plan.outcome.bound_bytes,
+        "whole": plan.outcome.whole_tensor_bytes,
+        "time": made.time,
+        "plan": _checksum(0, [text.encode()]),
+    }
+
+
+def slides() -> dict[str, Figures]:
+    """By random model of windows: what a step of one row computes and keeps, and its graph."""
+    found: dict[str, dict[str, float]] = {}
+    for seed in range(_SLID):
+        given = windows(slide_nets.random_net(seed), 1)
+        some = kept_rows.choices(given.shifted)
+        row = found[f"{seed:02}"] = {
+            "choices": len(some),
+            "macs": sum(each.macs for each in some),
+            "state bytes": sum(each.state_bytes for each in some),
+        }
+        for name, each in (("most", some[0]), ("least", some[-1])):
+            made = slide(given, each.recomputed)
+            row[name] = _checksum(0, [dump(made.graph).encode(), repr(sorted(made.places.items())).encode()])
+    return _short(found)
+
+
+def slim_moves() -> dict[str, Figures]:
+    """By network and kind of move: how many there are, and what they make."""
+    found: dict[str, Counter[str]] = {}
+    for name, make in _NETS.items():
+        graph = exact(import_model(make(), "net").graph)
+        for move in moves(graph, [kind.name for kind in KINDS if (name, kind.name) not in _SLOW], 0.5):
+            row = found.setdefault(f"{name} {move.kind}", Counter())
+            row["moves"] += 1
+            row["macs"] += move.graph.macs
+            said = [move.site, move.born, move.gone, dump(move.graph)]
+            row["made"] = _checksum(row["made"], map(_text, said))
+    return _short(found)
+
+
+TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
+    "kernels": kernels,
+    "ops": all_ops,
+    "imports": imports,
+    "roads": roads,
+    "slides": slides,
+    "moves": slim_moves,
+}
 
 
 def path(table: str) -> Path:

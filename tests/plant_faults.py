@@ -185,12 +185,12 @@ AREAS: Mapping[str, Area] = {
     ),
     "ops": Area(
         ("generator/shoehorn_mcu/ops/**/*.py", "generator/shoehorn_mcu/ir/*.py"),
-        ("test_ops", "test_op_table", "test_declared", "test_importer", "test_laws"),
+        ("test_figures", "test_ops", "test_op_table", "test_declared", "test_importer", "test_laws"),
         ("test_ops_oracle", "test_reference_oracle", "test_onnx*", "test_tflite*", *_ROAD),
     ),
     "choice": Area(
         ("generator/shoehorn_mcu/kernels/**/*.py", "generator/shoehorn_mcu/estimate/*.py"),
-        ("test_choice", "test_cost", "test_kernels", "test_stack", "test_emit_parts"),
+        ("test_figures", "test_choice", "test_cost", "test_kernels", "test_stack", "test_emit_parts"),
         ("test_kernel_matrix", "test_mve*", "test_neon*", "test_thumb", "test_packed_conv", "test_depthwise", *_ROAD),
     ),
     "schedule": Area(
