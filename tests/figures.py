@@ -29,15 +29,22 @@ from random_graphs import random_graph
 from random_onnx import random_model
 
 from shoehorn_mcu import ops, passes
+from shoehorn_mcu.base.paths import BOARDS, FIRMWARE_TEMPLATES, MODELS, RUNTIME_C
+from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.emit import bindings
+from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir.dump import dump
 from shoehorn_mcu.ir.facts import Range
 from shoehorn_mcu.ir.graph import Graph, Node, Op
 from shoehorn_mcu.kernels import choices
 from shoehorn_mcu.kernels.base.contract import Instance, Packed
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Isa, Machine
 from shoehorn_mcu.passes.ends import kept_rows
 from shoehorn_mcu.passes.ends.slide import slide, windows
@@ -179,6 +186,15 @@ _NETS: Mapping[str, Callable[[], ModelProto]] = {
     "digits": slim_nets.digits,
     "googlenet": lambda: slim_nets.googlenet(28, 1),
 }
+_COPIED = (RUNTIME_C, FIRMWARE_TEMPLATES, BOARDS)
+_FOLDERS = {
+    "native": ("native", Options()),
+    "microbit, smallest": ("microbit", Options(goal=Goal.SRAM)),
+    "M4, rows arrive": ("mps2-an386", Options(stream_input=True)),
+    "M55, 1 place": ("mps3-an547", Options(top=1, native_io=True)),
+    "C6, caller's arena": ("esp32c6-devkit", Options(caller_arena=True, smallest_kernels=True)),
+    "Pi Zero, cores": ("rpi-zero-2w", Options(cores=2)),
+}
 _SLOW = {("googlenet", "tucker")}  # decompositions of large windows
 
 
@@ -215,8 +231,11 @@ def roads() -> dict[str, Figures]:
             row |= {f"{name} {figure}": value for figure, value in _of_plan(made).items()}
         if seed < _EMITTED:
             unit = Unit("net", made.graph, made.stages, made.plan)
-            for path_, data in library(unit, constants(unit)).items():
-                row[f"text {Path(path_).suffix}"] = _checksum(row.get(f"text {Path(path_).suffix}", 0), [data])
+            texts: dict[str, dict[str, float]] = {}
+            _add_texts(texts, "text", unit, library(unit, constants(unit)))
+            for file, each in texts.items():
+                suffix = f"text {Path(file).suffix}"
+                row[suffix] = _checksum(row.get(suffix, 0), [repr(each).encode()])
     return _short(found)
 
 
@@ -277,6 +296,36 @@ def slim_moves() -> dict[str, Figures]:
     return _short(found)
 
 
+def folders() -> dict[str, Figures]:
+    """By file of the shipped model's folders and libraries: checksums of its text for several boards and options."""
+    found: dict[str, dict[str, float]] = {}
+    for name, (board, options) in _FOLDERS.items():
+        planned, files = build.firmware(MODELS / "digits.tflite", targets.board(board), options)
+        _add_texts(found, name, planned.unit, files)
+    for framework in bindings.CHOICES:
+        planned, files = build.alone(MODELS / "digits.tflite", Options(cpu="cortex-m4f"), framework=framework)
+        _add_texts(found, framework, planned.unit, files)
+    for framework, board in (
+        ("arduino", "arduino-nano33ble"),
+        ("stm32cube", "bluepill-f103c8"),
+        ("zephyr", "nrf52840dk"),
+    ):
+        _, files = build.firmware(MODELS / "digits.tflite", targets.board(board), Options(), framework=framework)
+        _add_texts(found, framework, planned.unit, files)
+    return _short(found)
+
+
+def _add_texts(found: dict[str, dict[str, float]], name: str, unit: Unit, files: Bundle) -> None:
+    """Checksums of the files that are made for the model, not those of kernels and of the application."""
+    copied = {path.read_bytes() for folder in _COPIED for path in folder.rglob("*") if path.is_file()}
+    for file, data in files.items():
+        place = Path(file)
+        own = (f"{unit.name}.c", f"{unit.name}_weights.c", "main.c")
+        has_kernels = place.suffix in (".c", ".pack") and (place.name not in own or name in bindings.BINDINGS)
+        if data not in copied and not has_kernels:
+            found.setdefault(file, {})[name] = _checksum(0, [data.replace(__version__.encode(), b"VERSION")])
+
+
 TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "kernels": kernels,
     "ops": all_ops,
@@ -284,6 +333,7 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "roads": roads,
     "slides": slides,
     "moves": slim_moves,
+    "folders": folders,
 }
 
 
