@@ -61,6 +61,7 @@ class Area:
 
 _ROAD = ("test_build", "test_emit", "test_random_graphs", "test_validate", "test_cli_project", "test_cli_device")
 _PLANS = (
+    "test_figures",
     "test_planner",
     "test_flow",
     "test_rows",
@@ -93,6 +94,7 @@ AREAS: Mapping[str, Area] = {
         ("generator/shoehorn_mcu/emit/**/*.py",),
         (
             "test_emit_parts",
+            "test_figures",
             "test_header",
             "test_app",
             "test_files",
@@ -119,12 +121,29 @@ AREAS: Mapping[str, Area] = {
     ),
     "passes": Area(
         ("generator/shoehorn_mcu/passes/**/*.py",),
-        ("test_passes", "test_channel_ranges", "test_fold*", "test_fused", "test_slide", "test_cli_project"),
+        (
+            "test_figures",
+            "test_passes",
+            "test_channel_ranges",
+            "test_fold*",
+            "test_fused",
+            "test_slide",
+            "test_cli_project",
+        ),
         ("test_slide_firmware", "test_importer", "test_split", *_ROAD),
     ),
     "importers": Area(
         ("generator/shoehorn_mcu/importers/**/*.py",),
-        ("test_importer", "test_bad_models", "test_laws", "test_cli", "test_onnx*", "test_torch*", "test_tflite*"),
+        (
+            "test_figures",
+            "test_importer",
+            "test_bad_models",
+            "test_laws",
+            "test_cli",
+            "test_onnx*",
+            "test_torch*",
+            "test_tflite*",
+        ),
         (
             "test_ops_oracle",
             "test_reference_oracle",
@@ -200,7 +219,7 @@ AREAS: Mapping[str, Area] = {
     ),
     "slim": Area(
         ("generator/shoehorn_mcu/slim/**/*.py",),
-        ("test_slim*", "test_cli_slim"),
+        ("test_figures", "test_slim*", "test_cli_slim"),
         ("test_learn*",),
     ),
     "commands": Area(
