@@ -347,6 +347,8 @@ def test_pieces_that_are_joined_have_one_range() -> None:
     assert of_joins(fire(), found, ("b",))["b"] == found["b"]
     real = {name: each for name, each in found.items() if name != "a"}  # which stays in float32
     assert of_joins(fire(), real, ()) == real | dict.fromkeys(("b", "ab", "abx"), all_four)
+    inner = {name: each for name, each in found.items() if name != "ab"}
+    assert of_joins(fire(), inner, ()) == inner
 
 
 def test_the_input_and_a_constant_that_are_joined_keep_their_ranges() -> None:
