@@ -10,6 +10,7 @@ generator, whose numbers another version of numpy may change, too.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import zlib
 from collections import Counter
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from click.testing import CliRunner
 from onnx import ModelProto
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -31,9 +33,11 @@ from random_onnx import random_model
 from shoehorn_mcu import ops, passes
 from shoehorn_mcu.base.paths import BOARDS, FIRMWARE_TEMPLATES, MODELS, RUNTIME_C
 from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.cli.group import main as gen
 from shoehorn_mcu.emit import bindings
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.library import library
+from shoehorn_mcu.emit.linux.package import linux_package
 from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
@@ -175,8 +179,8 @@ def _short(found: Mapping[str, Mapping[str, float]]) -> dict[str, Figures]:
     }
 
 
-_IMPORTS = 200
-_GRAPHS = 28
+_IMPORTS = 160
+_GRAPHS = 16
 _SECONDS = 0.1  # of work: for the orders of single rows of a plan
 _EMITTED = 16
 _SLID = 40
@@ -186,6 +190,13 @@ _NETS: Mapping[str, Callable[[], ModelProto]] = {
     "digits": slim_nets.digits,
     "googlenet": lambda: slim_nets.googlenet(28, 1),
 }
+_PASSING = re.compile(r"seconds\": [\d.e-]+|\b\d[\d.]* (s|ms)\b")
+_SUM = re.compile(rb"\+m[0-9a-f]{12}")  # of all files, which a wheel's version has
+_COMMANDS = (
+    *("plan digits", "plan digits --board microbit --json", "plan digits --board microbit --sram 600"),
+    *("plan digits --board rpi-zero-2w --cores 2 --stream-input", "plan digits --board nowhere"),
+    *("inspect digits", "inspect digits --json", "boards", "boards --json", "ops"),
+)
 _COPIED = (RUNTIME_C, FIRMWARE_TEMPLATES, BOARDS)
 _FOLDERS = {
     "native": ("native", Options()),
@@ -318,6 +329,9 @@ def folders() -> dict[str, Figures]:
     for name, (board, options) in _FOLDERS.items():
         planned, files = build.firmware(MODELS / "digits.tflite", targets.board(board), options)
         _add_texts(found, name, planned.unit, files)
+        if board in ("native", "mps2-an386"):
+            plain = library(planned.unit, planned.constants)
+            _add_texts(found, f"linux, {name}", planned.unit, linux_package(planned.unit, plain).files)
     for framework in bindings.CHOICES:
         planned, files = build.alone(MODELS / "digits.tflite", Options(cpu="cortex-m4f"), framework=framework)
         _add_texts(found, framework, planned.unit, files)
@@ -339,7 +353,23 @@ def _add_texts(found: dict[str, dict[str, float]], name: str, unit: Unit, files:
         own = (f"{unit.name}.c", f"{unit.name}_weights.c", "main.c")
         has_kernels = place.suffix in (".c", ".pack") and (place.name not in own or name in bindings.BINDINGS)
         if data not in copied and not has_kernels:
-            found.setdefault(file, {})[name] = _checksum(0, [data.replace(__version__.encode(), b"VERSION")])
+            found.setdefault(file, {})[name] = _checksum(
+                0, [_SUM.sub(b"", data.replace(__version__.encode(), b"VERSION"))]
+            )
+
+
+def said() -> dict[str, Figures]:
+    """By command: the exit code, and checksums of what it prints, but for the seconds that it took."""
+    found: dict[str, dict[str, float]] = {}
+    for words in _COMMANDS:
+        given = [str(MODELS / "digits.tflite") if word == "digits" else word for word in words.split()]
+        done = CliRunner().invoke(gen, given)
+        texts = {"out": done.stdout, "err": " ".join(done.stderr.split())}  # notes are as wide as the terminal
+        found[words] = {"exit code": done.exit_code, "lines": done.stdout.count("\n")}
+        for name, text in texts.items():
+            lasting = _PASSING.sub("", text).replace(str(MODELS), "MODELS").replace(__version__, "VERSION")
+            found[words][name] = _checksum(0, [lasting.encode()] if lasting else [])
+    return _short(found)
 
 
 TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
@@ -351,6 +381,7 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "slides": slides,
     "moves": slim_moves,
     "folders": folders,
+    "commands": said,
 }
 
 
