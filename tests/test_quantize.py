@@ -523,6 +523,8 @@ def test_activations_of_16_bits_follow_the_original_closer_and_stay_integers(fol
     assert linear and {node.output.type.dtype for node in linear} == {DType.INT16}
     assert {node.inputs[1].type.dtype for node in linear} == {DType.INT8}
     assert not wide["float_ops"]
+    *_, last = (node.output.type for node in load(made).nodes() if node.output.type.dtype is DType.INT16)
+    assert (last.quantised.scales, last.quantised.zero_points) == ((2.0**-15,), (0,))  # of a Softmax
 
 
 def test_a_result_can_have_16_bits_among_those_of_8(folder: Path, gen: Gen) -> None:
