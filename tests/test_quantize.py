@@ -217,6 +217,7 @@ def test_the_rewrites_keep_what_the_model_computes() -> None:
     assert pairs == 1
     changed = [t.name for t, o in zip(even.graph.initializer, plain.graph.initializer, strict=False) if t != o]
     assert {"w2", "w3"} <= set(changed)
+    assert equalised(plain, {})[1] == equalised(plain, {"r2": np.exp2(np.arange(7) - 4.0)})[1] == 0
     assert equalised(plain, {"r2": np.eye(8)[3]})[1] == 0  # one channel alone has no other to be made even with
     for wanted, found in zip(_answers(plain, samples), _answers(even, samples), strict=True):
         np.testing.assert_array_equal(found, wanted)
