@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import platform
@@ -408,3 +409,13 @@ def test_a_confined_process_gains_no_rights_and_ends_with_its_parent() -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert said.split() == [str(int(signal.SIGKILL)), "1"]
+
+
+def test_an_answer_goes_in_pieces_each_behind_its_size() -> None:
+    sink = io.BytesIO()
+    whole = bytes(range(256)) * (sandbox._PIECE // 256) + b"rest"
+
+    assert sandbox._by_itself(lambda: iter([whole, b"last"]), sink) == 0
+    sizes = (sandbox._PIECE, 4, 4)
+    parts = (whole[: sandbox._PIECE], b"rest", b"last")
+    assert sink.getvalue() == b"".join(sandbox._COUNT.pack(n) + part for n, part in zip(sizes, parts, strict=True))
