@@ -359,7 +359,7 @@ def test_networks_are_compared_sample_by_sample() -> None:
 
 
 def test_a_plot_has_each_network_at_its_figures() -> None:
-    """Figures from 88 to 312 and percents from 68.8 to 91.2 fill 536 by 262 units; one network alone is in the middle."""
+    """Figures from 88 to 312 and percents from 68.8 to 91.2 fill 536 by 262 units; one alone is in the middle."""
     dots = [
         _Dot(300, 90.0, "original", "a<b"),
         _Dot(200, 88.0, "step", "one"),
