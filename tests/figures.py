@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from click import Context
 from click.testing import CliRunner
 from onnx import ModelProto
 
@@ -372,6 +373,23 @@ def said() -> dict[str, Figures]:
     return _short(found)
 
 
+def options() -> dict[str, Figures]:
+    """By command and option: the least and the most that it takes, its default where that is a number, and a checksum
+    of its words.
+    """
+    found: dict[str, dict[str, float]] = {}
+    context = Context(gen)
+    for name in gen.list_commands(context):
+        command = gen.get_command(context, name)
+        for each in command.params if command else ():
+            shown = [each.opts, each.secondary_opts, each.nargs, each.required, getattr(each, "multiple", False)]
+            row = found[f"{name} {each.opts[0]}"] = {"words": _checksum(0, [repr(shown).encode()])}
+            ends = {"least": getattr(each.type, "min", None), "most": getattr(each.type, "max", None)}
+            default = each.default if isinstance(each.default, int | float) else None
+            row |= {key: end for key, end in {**ends, "default": default}.items() if end is not None}
+    return {key: dict(row) for key, row in sorted(found.items())}
+
+
 TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "kernels": kernels,
     "ops": all_ops,
@@ -382,6 +400,7 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "moves": slim_moves,
     "folders": folders,
     "commands": said,
+    "options": options,
 }
 
 

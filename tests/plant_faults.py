@@ -230,7 +230,7 @@ AREAS: Mapping[str, Area] = {
             "generator/shoehorn_mcu/machine/*.py",
             "generator/shoehorn_mcu/api.py",
         ),
-        ("test_cli", "test_cli_plan", "test_api", "test_inspect", "test_boards", "test_errors"),
+        ("test_figures", "test_cli", "test_cli_plan", "test_api", "test_inspect", "test_boards", "test_errors"),
         ("test_slide_firmware", "test_cli_*", "test_docs", "test_page", "test_doctor", "test_upgrade", *_ROAD),
     ),
     "host": Area(
