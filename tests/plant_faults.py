@@ -61,6 +61,7 @@ class Area:
 
 _ROAD = ("test_build", "test_emit", "test_random_graphs", "test_validate", "test_cli_project", "test_cli_device")
 _PLANS = (
+    "test_figures",
     "test_planner",
     "test_flow",
     "test_rows",
@@ -93,6 +94,7 @@ AREAS: Mapping[str, Area] = {
         ("generator/shoehorn_mcu/emit/**/*.py",),
         (
             "test_emit_parts",
+            "test_figures",
             "test_header",
             "test_app",
             "test_files",
@@ -104,7 +106,7 @@ AREAS: Mapping[str, Area] = {
     ),
     "check": Area(
         ("generator/shoehorn_mcu/planner/check.py",),
-        ("test_check", "test_planner", "test_in_place", "test_cascade"),
+        ("test_check", "test_check_words", "test_runs", "test_planner", "test_in_place", "test_cascade"),
         ("test_cascade_*", *_ROAD),
     ),
     "link": Area(
@@ -119,12 +121,29 @@ AREAS: Mapping[str, Area] = {
     ),
     "passes": Area(
         ("generator/shoehorn_mcu/passes/**/*.py",),
-        ("test_passes", "test_channel_ranges", "test_fold*", "test_fused", "test_slide", "test_cli_project"),
+        (
+            "test_figures",
+            "test_passes",
+            "test_channel_ranges",
+            "test_fold*",
+            "test_fused",
+            "test_slide",
+            "test_cli_project",
+        ),
         ("test_slide_firmware", "test_importer", "test_split", *_ROAD),
     ),
     "importers": Area(
         ("generator/shoehorn_mcu/importers/**/*.py",),
-        ("test_importer", "test_bad_models", "test_laws", "test_cli", "test_onnx*", "test_torch*", "test_tflite*"),
+        (
+            "test_figures",
+            "test_importer",
+            "test_bad_models",
+            "test_laws",
+            "test_cli",
+            "test_onnx*",
+            "test_torch*",
+            "test_tflite*",
+        ),
         (
             "test_ops_oracle",
             "test_reference_oracle",
@@ -185,12 +204,12 @@ AREAS: Mapping[str, Area] = {
     ),
     "ops": Area(
         ("generator/shoehorn_mcu/ops/**/*.py", "generator/shoehorn_mcu/ir/*.py"),
-        ("test_ops", "test_op_table", "test_declared", "test_importer", "test_laws"),
+        ("test_figures", "test_ops", "test_op_table", "test_declared", "test_importer", "test_laws"),
         ("test_ops_oracle", "test_reference_oracle", "test_onnx*", "test_tflite*", *_ROAD),
     ),
     "choice": Area(
         ("generator/shoehorn_mcu/kernels/**/*.py", "generator/shoehorn_mcu/estimate/*.py"),
-        ("test_choice", "test_cost", "test_kernels", "test_stack", "test_emit_parts"),
+        ("test_figures", "test_choice", "test_cost", "test_kernels", "test_stack", "test_emit_parts"),
         ("test_kernel_matrix", "test_mve*", "test_neon*", "test_thumb", "test_packed_conv", "test_depthwise", *_ROAD),
     ),
     "schedule": Area(
@@ -200,7 +219,7 @@ AREAS: Mapping[str, Area] = {
     ),
     "slim": Area(
         ("generator/shoehorn_mcu/slim/**/*.py",),
-        ("test_slim*", "test_cli_slim"),
+        ("test_figures", "test_slim*", "test_cli_slim"),
         ("test_learn*",),
     ),
     "commands": Area(
@@ -211,7 +230,7 @@ AREAS: Mapping[str, Area] = {
             "generator/shoehorn_mcu/machine/*.py",
             "generator/shoehorn_mcu/api.py",
         ),
-        ("test_cli", "test_cli_plan", "test_api", "test_inspect", "test_boards", "test_errors"),
+        ("test_figures", "test_cli", "test_cli_plan", "test_api", "test_inspect", "test_boards", "test_errors"),
         ("test_slide_firmware", "test_cli_*", "test_docs", "test_page", "test_doctor", "test_upgrade", *_ROAD),
     ),
     "host": Area(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoehorn_mcu.emit.kernels.c_conditions import decided
-from shoehorn_mcu.emit.kernels.c_items import Item, items_of, renamed
+from shoehorn_mcu.emit.kernels.c_items import Item, _struct_places, items_of, renamed, tokens
 
 MACROS = {"SH_PIXELS": "2", "SH_HELD": "24", "OTHER": "SH_PIXELS + 1", "SH_EMPTY": ""}
 
@@ -133,3 +133,9 @@ def test_a_declaration_has_the_name_that_stands_before_its_first_sign(text: str,
     (item,) = items(f"{text}\n")
 
     assert item.names == names
+
+
+def test_the_members_of_a_struct_are_names_and_not_types() -> None:
+    text = "typedef struct { unsigned char b; const word *c, d[3]; int e : 4; } part; union { int f; } g; int h;"
+
+    assert [tokens(text)[place] for place in sorted(_struct_places(text))] == ["b", "c", "d", "e", "f"]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import Gen
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
-from shoehorn_mcu.cli import console, plan
+from shoehorn_mcu.cli import console, page, plan
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import DType, Graph, Quant, Tensor, TensorType
+from shoehorn_mcu.schedule import pareto
 
 DIGITS = SHIPPED / "digits.tflite"
 TIGHT = (DIGITS, "--sram", "1000")
@@ -128,3 +131,29 @@ def test_a_budget_that_is_the_boards_needs_one(gen: Gen):
 
     assert done.exit_code == 1
     assert done.stderr.strip() == "gen: --sram fit is all that a board has left: give one by --board, or a size"
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "whole", "found", "said"),
+    [
+        (False, True, ("a plan",), []),
+        (False, False, ("a plan",), ["note: interrupted; the curve has the plans made so far"]),
+        (True, True, (), ["note: interrupted; no plans for other budgets are made"]),
+    ],
+)
+def test_a_curve_that_was_interrupted_says_so(
+    interrupted: bool, whole: bool, found: tuple[str, ...], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    made = SimpleNamespace(outcome=SimpleNamespace(interrupted=interrupted), streamed=False, handed_out=True)
+    planned: Any = SimpleNamespace(unit=SimpleNamespace(plan=made, cores=3), uncut="cuts")
+
+    def curve(*given: object) -> tuple[tuple[str, ...], bool]:
+        assert given == ("cuts", pareto.Ends(False, True), print, 3)
+        return ("a plan",), whole
+
+    monkeypatch.setattr(pareto, "curve", curve)
+    monkeypatch.setattr(page, "err", SimpleNamespace(print=heard.append))
+
+    assert page.points(planned, print) == found
+    assert heard == said

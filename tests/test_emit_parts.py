@@ -22,12 +22,14 @@ from shoehorn_mcu.emit import bundle, c
 from shoehorn_mcu.emit.folder import app, mlperf
 from shoehorn_mcu.emit.folder.graph_file import GraphFileError, load
 from shoehorn_mcu.emit.model import steps
+from shoehorn_mcu.emit.model.ops import _runs
 from shoehorn_mcu.emit.model.rows import Affine, Listed, Null, windows
 from shoehorn_mcu.emit.model.source import SLOT_BYTES, _scattered, model_c
 from shoehorn_mcu.emit.model.weights import constants, weights_c
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.templates import TemplateError, fill
 from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.ir.shared_rows import Part
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal, make_plan
 from shoehorn_mcu.planner.memory_plan import Placement
@@ -275,3 +277,19 @@ def test_a_file_of_constants_is_not_empty_where_there_are_none() -> None:
 
     assert none.endswith('_weights.h"\n\ntypedef int32_t sh_no_constants; // a C file must not be empty\n')
     assert "sh_no_constants" not in some and some.count(" = {") == len(own.arrays)
+
+
+@pytest.mark.parametrize(
+    ("rows", "runs"),
+    [
+        ([("a", 4, 0)], [(0, 1, 0)]),
+        ([("a", 4, 0), ("a", 5, 0), ("a", 6, 0)], [(0, 3, 1)]),
+        ([("a", 4, 0), ("a", 6, 0), ("a", 8, 0), ("a", 9, 0)], [(0, 3, 2), (3, 4, 0)]),
+        ([("a", 4, 0), ("a", 4, 0), ("b", 4, 0), ("b", 3, 0)], [(0, 2, 0), (2, 4, -1)]),
+        ([("a", 4, 0), ("a", 5, 8), ("a", 6, 8)], [(0, 1, 0), (1, 3, 1)]),
+    ],
+)
+def test_rows_that_are_parts_of_others_are_found_in_runs(
+    rows: list[tuple[str, int, int]], runs: list[tuple[int, int, int]]
+) -> None:
+    assert _runs(tuple(Part(*each) for each in rows)) == runs

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -698,3 +700,22 @@ def test_random_bytes_never_crash_the_board(toy: Toy, bench: Bench):
     x = vector(toy, 13)
     with connect(bench.path) as link:
         assert link.infer([x.tobytes()], [toy.outputs]).outputs == (toy.reference(x).tobytes(),)
+
+
+@pytest.mark.parametrize(
+    ("ops", "asked"), [(3, [(0, 3)]), (4, [(0, 4)]), (5, [(0, 4), (4, 1)]), (9, [(0, 4), (4, 4), (8, 1)])]
+)
+def test_a_trace_comes_in_as_many_parts_as_it_takes(ops: int, asked: list[tuple[int, int]]) -> None:
+    heard = []
+
+    def request(kind: Kind, payload: bytes, size: int) -> bytes:
+        first, count = struct.unpack("<HH", payload)
+        heard.append((first, count))
+        assert (kind, size) == (Kind.TRACE, 4 * count)
+        return struct.pack(f"<{count}I", *range(first, first + count))
+
+    link: Any = Link.__new__(Link)
+    link._request, link.hello = request, SimpleNamespace(ops=ops, max_payload=19)
+
+    assert link._trace() == tuple(range(ops))
+    assert heard == asked

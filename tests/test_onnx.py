@@ -258,6 +258,7 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     "local response, any power": (one("LRN", size=5, alpha=0.2, beta=0.6), {}),
     "pool with gaps": (one("MaxPool", kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 1, 1]), {}),
     "root of a sum of squares": (one("LpPool", kernel_shape=[2, 2], strides=[2, 1]), {}),
+    "root of a sum of squares, padded": (one("LpPool", kernel_shape=[2, 2], pads=[1, 1, 1, 1]), {}),
     "determinants": (
         [
             helper.make_node("Reshape", ["x", "s"], ["m"]),

@@ -196,3 +196,24 @@ def test_onnx_itself_would_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
 
     assert np.array_equal(onnx.numpy_helper.to_array(outside("w.bin")), VALUES)
+
+
+@pytest.mark.parametrize(
+    ("offset", "length", "said"),
+    [
+        (15, 1, ""),
+        (16, 0, ""),
+        (16, 1, "behind byte 16 with 1 bytes, and that file has 16 bytes"),
+        (17, 0, "behind byte 17, and that file has 16 bytes"),
+        (12, 5, "behind byte 12 with 5 bytes, and that file has 16 bytes"),
+    ],
+)
+def test_elements_are_within_the_file(offset: int, length: int, said: str, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(VALUES.tobytes())
+    piece = external.piece_of(outside("w.bin", offset=str(offset), length=str(length)))
+
+    if said:
+        with pytest.raises(ImportFault, match=said):
+            external.elements(piece, tmp_path)
+    else:
+        assert external.elements(piece, tmp_path) == VALUES.tobytes()[offset : offset + length]

@@ -85,6 +85,7 @@ TWICE = np.array([1, 1, 2, 2], np.float32)
         (one("Einsum", "x", equation="ij,jk->iz", x=MATRIX), "the result of its equation 'ij,jk->iz' is not of its op"),
         (one("Einsum", reals(3, 4), equation="ij,jk->ik", x=MATRIX), "its dimension 'j' has 4 and 3 elements"),
         (one("Einsum", "x", equation="ijk,jk->ik", x=MATRIX), "'ijk' of its equation 'ijk,jk->ik' is not of 2 dim"),
+        (one("Einsum", equation="i->i", x=MATRIX), "'i' of its equation 'i->i' is not of 2 dimensions"),
         (one("Einsum", "x", equation="i1,jk->ik", x=MATRIX), "'i1' of its equation 'i1,jk->ik' is not of 2 dimensions"),
         # elements that are moved
         (one("Transpose", perm=[0, 1, 1, 2]), "its perm (0, 1, 1, 2) is no order of 4 dimensions"),

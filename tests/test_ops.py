@@ -29,6 +29,7 @@ from shoehorn_mcu.ir import (
 )
 from shoehorn_mcu.ops import fixed_point
 from shoehorn_mcu.ops.fixed_point import Scale
+from shoehorn_mcu.ops.linear import _exact, overflow_64
 
 CASES = 40
 by_op = pytest.mark.parametrize("op_class", ops.OPS, ids=lambda c: c.__name__)
@@ -378,3 +379,40 @@ def test_fixed_point_functions_follow_the_real_ones(integer_bits: int) -> None:
     if integer_bits == 4:
         assert np.abs(fixed_point.logistic(stored, 4) / unit - 1 / (1 + np.exp(-real))).max() < remainder
         assert np.abs(fixed_point.tanh(stored, 4) / unit - np.tanh(real)).max() < 2 * remainder
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "shift", "exact"),
+    [
+        (-(1 << 31), (1 << 31) - 1, 0, True),
+        (-(1 << 31) - 1, 0, 0, False),
+        (0, 1 << 31, 0, False),
+        (-(1 << 29), 1 << 29, 1, True),
+        (-(1 << 29), 1 << 29, 2, False),
+        (0, 0, 30, True),
+        (0, 0, 31, False),
+        (-(1 << 40), 1 << 40, -40, False),
+    ],
+)
+def test_a_sum_is_exact_where_it_and_its_left_shift_stay_within_int32(
+    least: int, greatest: int, shift: int, exact: bool
+) -> None:
+    scales = (np.array([1 << 30], np.int32), np.array([shift], np.int8))
+
+    assert _exact(np.array([least]), np.array([greatest]), scales).tolist() == [exact]
+
+
+@pytest.mark.parametrize(
+    ("largest", "shift", "said"),
+    [
+        ((1 << 47) - 1, -20, None),
+        (1 << 47, -20, f"the accumulator of channel 1 can reach {1 << 47}, above 48 bits"),
+        (1, 7, None),
+        (1, 8, "rescaling by 2^8 overflows int32"),
+        (1 << 40, -2, f"channel 1: sums up to {1 << 40}, rescaled, overflow int32"),
+    ],
+)
+def test_sums_of_48_bits_are_refused_by_what_can_leave_its_type(largest: int, shift: int, said: str | None) -> None:
+    scales = (np.array([1 << 30, 1 << 30], np.int32), np.array([shift, shift], np.int8))
+
+    assert overflow_64(np.array([0, largest]), scales, "channel") == said

@@ -217,6 +217,7 @@ def test_the_rewrites_keep_what_the_model_computes() -> None:
     assert pairs == 1
     changed = [t.name for t, o in zip(even.graph.initializer, plain.graph.initializer, strict=False) if t != o]
     assert {"w2", "w3"} <= set(changed)
+    assert equalised(plain, {})[1] == equalised(plain, {"r2": np.exp2(np.arange(7) - 4.0)})[1] == 0
     assert equalised(plain, {"r2": np.eye(8)[3]})[1] == 0  # one channel alone has no other to be made even with
     for wanted, found in zip(_answers(plain, samples), _answers(even, samples), strict=True):
         np.testing.assert_array_equal(found, wanted)
@@ -347,6 +348,8 @@ def test_pieces_that_are_joined_have_one_range() -> None:
     assert of_joins(fire(), found, ("b",))["b"] == found["b"]
     real = {name: each for name, each in found.items() if name != "a"}  # which stays in float32
     assert of_joins(fire(), real, ()) == real | dict.fromkeys(("b", "ab", "abx"), all_four)
+    inner = {name: each for name, each in found.items() if name != "ab"}
+    assert of_joins(fire(), inner, ()) == inner
 
 
 def test_the_input_and_a_constant_that_are_joined_keep_their_ranges() -> None:
@@ -521,6 +524,8 @@ def test_activations_of_16_bits_follow_the_original_closer_and_stay_integers(fol
     assert linear and {node.output.type.dtype for node in linear} == {DType.INT16}
     assert {node.inputs[1].type.dtype for node in linear} == {DType.INT8}
     assert not wide["float_ops"]
+    *_, last = (node.output.type for node in load(made).nodes() if node.output.type.dtype is DType.INT16)
+    assert (last.quantised.scales, last.quantised.zero_points) == ((2.0**-15,), (0,))  # of a Softmax
 
 
 def test_a_result_can_have_16_bits_among_those_of_8(folder: Path, gen: Gen) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import platform
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -395,3 +397,25 @@ def test_plain_values_come_back_as_they_were():
 def test_only_classes_that_are_named_are_made():
     with pytest.raises(KeyError):
         plain.unpacked({"Path": ["/"]}, bytearray(), ())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what holds a process is read in /proc")
+def test_a_confined_process_gains_no_rights_and_ends_with_its_parent() -> None:
+    """Root needs neither for the other walls, so they stand there without."""
+    code = "import ctypes, sys; from pathlib import Path; from shoehorn_mcu_host.base import walls\n"
+    code += "walls._filter = lambda library: False; walls.confine(None, None, None); end = ctypes.c_int()\n"
+    code += "walls._library().prctl(2, ctypes.byref(end), 0, 0, 0)\n"
+    code += "print(end.value, *(x.split()[1] for x in open('/proc/self/status') if x.startswith('NoNewPrivs')))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert said.split() == [str(int(signal.SIGKILL)), "1"]
+
+
+def test_an_answer_goes_in_pieces_each_behind_its_size() -> None:
+    sink = io.BytesIO()
+    whole = bytes(range(256)) * (sandbox._PIECE // 256) + b"rest"
+
+    assert sandbox._by_itself(lambda: iter([whole, b"last"]), sink) == 0
+    sizes = (sandbox._PIECE, 4, 4)
+    parts = (whole[: sandbox._PIECE], b"rest", b"last")
+    assert sink.getvalue() == b"".join(sandbox._COUNT.pack(n) + part for n, part in zip(sizes, parts, strict=True))

@@ -610,3 +610,15 @@ def test_concurrent_models_get_what_the_smallest_plans_of_the_others_leave(
         sizes = [each.unit.plan.arena_bytes for each in divided.beside_each_other()]
         assert sizes == found and (limit is None or -(-sizes[0] // 16) * 16 + sizes[1] <= limit)
     assert len(made) == plans
+
+
+@pytest.mark.parametrize(("states", "concurrent", "more"), [(0, False, 0), (1, False, 1), (0, True, 0), (1, True, 0)])
+def test_a_model_that_keeps_values_says_so_where_others_use_its_bytes(states: int, concurrent: bool, more: int) -> None:
+    unit = SimpleNamespace(name="ear", graph=SimpleNamespace(states=("a state",) * states))
+    kept = (
+        "ear: keeps values between inferences in bytes that the other models use; call ear_reset() after one of them "
+        "has run, or give each bytes of its own with --concurrent"
+    )
+
+    made: Any = SimpleNamespace(unit=unit, notes=("small",))
+    assert several._notes(made, concurrent) == ["ear: small", kept][: 1 + more]

@@ -221,6 +221,7 @@ def test_the_file_reads_in_order_and_shows_where_tensors_are():
     bars = re.findall(r"^//   \|([# ]{48})\| (input|op \d+) to (op \d+|output) +t(\d+) '", text, re.M)
 
     assert headings == [("1", "Interface"), ("2", "Memory"), ("3", "Constants"), ("4", "Kernels"), ("5", "Steps")]
+    assert {len(line) for line in text.splitlines() if re.fullmatch(r"// (=+|-+)", line)} == {100}
     assert {int(number) for *_, number in bars} == {unit.number[tensor] for tensor in unit.editions}
     for bar, _, _, number in bars:
         tensor = next(name for name, n in unit.number.items() if n == int(number))

@@ -366,3 +366,17 @@ def test_only_one_image_can_be_cut_by_rows(shape: tuple[int, ...], is_one: bool)
     graph = Net("rows", {"x": shape}).graph("x")
 
     assert is_images(Shifted(graph, 1), "x") == is_one
+
+
+def test_of_many_choices_those_closest_in_bytes_go_and_both_ends_stay() -> None:
+    """Of three in a row the gap is how many times more bytes the first one keeps than the last one."""
+
+    def left(most: int, *sizes: int) -> list[int]:
+        given = [kept_rows.Choice(frozenset(), i, size) for i, size in enumerate(sizes)]
+        return [each.state_bytes for each in kept_rows._spread(given, most)]
+
+    assert left(4, 100, 90, 80, 10) == [100, 90, 80, 10]
+    assert left(3, 100, 90, 80, 10) == [100, 80, 10]
+    assert left(3, 100, 20, 15, 10) == [100, 20, 10]
+    assert left(2, 100, 90, 80, 10) == [100, 10]
+    assert left(3, 4, 3, 2, 0) == [4, 2, 0]

@@ -24,6 +24,7 @@ from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.judge import Judge
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Moved
+from shoehorn_mcu.slim.page import _Dot, _plot
 from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.reading import exact
 from shoehorn_mcu.slim.recipe import Recipe, read_recipe
@@ -355,3 +356,30 @@ def test_networks_are_compared_sample_by_sample() -> None:
 
     assert run._compared("slim", right, base) == Compared("slim", 5, 8, 1, 3)
     assert (run._percent(right), run._percent(base)) == (62.5, 37.5)
+
+
+def test_a_plot_has_each_network_at_its_figures() -> None:
+    """Figures from 88 to 312 and percents from 68.8 to 91.2 fill 536 by 262 units; one alone is in the middle."""
+    dots = [
+        _Dot(300, 90.0, "original", "a<b"),
+        _Dot(200, 88.0, "step", "one"),
+        _Dot(250, 70.0, "undone", "two"),
+        _Dot(150, 80.0, "control", "three"),
+        _Dot(100, 85.5, "slim", "four"),
+    ]
+    assert _plot(dots, "cycles & more") == (
+        '<svg viewBox="0 0 620 320" role="img" aria-label="Accuracy over cycles &amp; more">'
+        '<path class="axis" d="M64 14V276H600"/><path class="curve" d="M571.3 28.0L332.0 51.4"/>'
+        '<circle cx="571.3" cy="28.0" r="4"><title>a&lt;b: 90.0 %, 300</title></circle>'
+        '<circle cx="332.0" cy="51.4" r="4"><title>one: 88.0 %, 200</title></circle>'
+        '<path class="axis" d="M447.6 258.0l8 8m0 -8l-8 8"><title>two: 70.0 %, 250</title></path>'
+        '<rect class="axis" x="207.4" y="140.0" width="10" height="10"><title>three: 80.0 %, 150</title></rect>'
+        '<circle class="ring" cx="92.7" cy="80.7" r="8"/>'
+        '<circle cx="92.7" cy="80.7" r="4"><title>four: 85.5 %, 100</title></circle>'
+        '<text x="93" y="294" class="mid">100</text><text x="571" y="294" class="mid">300</text>'
+        '<text x="58" y="266" class="end">70.0 %</text><text x="58" y="32" class="end">90.0 %</text>'
+        '<text x="342" y="314" class="mid">cycles &amp; more</text></svg>'
+    )
+    assert '<circle cx="332.0" cy="145.0" r="4"><title>x: 50.0 %, 5</title>' in _plot(
+        [_Dot(5, 50.0, "original", "x")], "b"
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
-from shoehorn_mcu_host.firmware.objects import deepest, read
+from shoehorn_mcu_host.firmware.objects import _uleb128, deepest, read
 from shoehorn_mcu_host.firmware.stack import bound
 
 # Pushes five words in two steps, in a function of one array, and pops them on both paths.
@@ -174,3 +174,11 @@ def test_what_assembly_takes_of_the_stack_is_part_of_the_frame_on_riscv(tmp_path
     (tmp_path / "naked.c").write_text(f'__attribute__((naked)) void naked(void) {{ __asm volatile("{text}"); }}')
 
     assert read([_compiled("rv32imc", tmp_path / "naked.c")]).functions["naked"].frame == 1556
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [(b"\x02", 2), (b"\x7f\x01", 127), (b"\x80\x01", 128), (b"\xe5\x8e\x26\x80", 624485), (b"", 0)],
+)
+def test_a_number_of_debug_information_has_seven_bits_a_byte(data: bytes, value: int) -> None:
+    assert _uleb128(data) == value

@@ -506,6 +506,15 @@ def test_a_layer_that_does_not_fit_is_measured_with_fewer_rows_and_the_same_kern
     assert tune.fitting(node, 100).output.type.rows == 1  # as few as there can be
 
 
+def test_a_layer_with_a_constant_that_is_read_by_rows_keeps_its_rows() -> None:
+    rows = int8((1, 8, 4, 2), Quant((0.5,), (0,)))
+    (node,) = graph_of(ops.Add, [rows, (rows, np.ones(rows.shape, np.int8))], rows).nodes()
+    (other,) = graph_of(ops.Add, [rows, rows], rows).nodes()
+
+    assert tune.fitting(node, 10) is node
+    assert tune.fitting(other, 80).output.type.rows == 2
+
+
 def test_images_are_as_few_as_the_flash_allows():
     board = targets.board("microbit")
     layer = tune.Layer("k", (tall(4),), (), "", tall(4))

@@ -29,7 +29,7 @@ from shoehorn_mcu_host.board.ports import Port
 from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Array, End, Plan, PlannedOp
 from shoehorn_mcu_host.folder.project import Project
-from shoehorn_mcu_host.validate.validate import Validation, validate
+from shoehorn_mcu_host.validate.validate import Validation, _are_windows, validate
 
 TOY = Toy()
 PLAN = TOY.plan()
@@ -402,3 +402,28 @@ def test_a_clock_has_the_name_of_the_emulator_where_that_counts(program: str, em
     project = SimpleNamespace(spec={"emulator": {"program": program}, "clock_name": "TIMER0"})
 
     assert session.clock_name(cast("Project", project), emulated) == clock
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "same"),
+    [
+        ([((1, 8, 1, 3), "int8")], ((1, 4), "int8"), True),  # windows of 8 rows
+        ([((1, 2, 1, 3), "int8")], ((1, 4), "int8"), True),  # as the plan's
+        ([((1, 7, 1, 3), "int8")], ((1, 4), "int8"), False),
+        ([((1, 8, 1, 3), "uint8")], ((1, 4), "int8"), False),
+        ([((1, 8, 1, 3), "int8")], ((1, 5), "int8"), False),
+        ([((1, 8, 1, 3), "int8")], ((1, 4), "int16"), False),
+        ([((1, 8, 1, 3), "int8")] * 2, ((1, 4), "int8"), False),
+    ],
+)
+def test_a_model_of_windows_has_the_plan_s_ends(
+    inputs: list[tuple[tuple[int, ...], str]], output: tuple[tuple[int, ...], str], same: bool
+) -> None:
+    ends = {**{f"x{i}": each for i, each in enumerate(inputs)}, "y": output}
+    tensors = {name: SimpleNamespace(shape=shape, dtype=dtype) for name, (shape, dtype) in ends.items()}
+    whole: Any = SimpleNamespace(tensors=tensors, inputs=[*ends][:-1], outputs=["y"])
+    kind = np.dtype("int8")
+    plan: Any = SimpleNamespace(inputs=[End("x", (1, 2, 1, 3), kind, 6)], outputs=[End("y", (1, 4), kind, 4)])
+    slide: Any = SimpleNamespace(window_rows=8, hop_rows=2)
+
+    assert _are_windows(whole, plan, slide) is same

@@ -139,8 +139,7 @@ def firmware_of_several(
     arena_bytes = max(start + size for start, size in zip(starts, sizes, strict=True))
     code = flash.code_of_several([flash.features(each.unit) for each in made], board.spec.cpu)
     needed = flash.Flash(sum(each.constants.bytes for each in made), code)
-    limit = ready[0].limits.flash_bytes
-    if limit is not None and needed.surely_exceeds(limit):
+    if needed.surely_exceeds(board.spec.flash_bytes):
         constants = {each.unit.name: each.constants.bytes for each in made}
         raise advice.flash_refusal_of_several(constants, board, arena_bytes, needed)
     named = tuple(replace(each, notes=tuple(_notes(each, concurrent))) for each in made)

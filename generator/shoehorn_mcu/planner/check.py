@@ -49,18 +49,23 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
 
 
 def _steps(problem: Problem, plan: Plan, placements: _Placements) -> Iterator[str]:
-    """Of each step: its op, its cores, its calls and the placements that it names."""
+    """Of each step: its op, its cores, its calls and the placements that it names.
+
+    Cores have equally many rows, or some one more; so calls of several rows divide those of each core only where all
+    calls together divide the step.
+    """
     ops = {op.name for op in problem.ops}
     for i, step in enumerate(plan.steps):
+        rows = step.rows[1] - step.rows[0]
         if step.op not in ops:
             yield f"step {i}: no op is called '{step.op}'"
         if step.cores < 1:
             yield f"step {i} ({step.op}): runs on {step.cores} cores"
-        if step.cores > max(1, step.rows[1] - step.rows[0]):
-            yield f"step {i} ({step.op}): {step.cores} cores for {step.rows[1] - step.rows[0]} rows"
+        if step.cores > max(1, rows):
+            yield f"step {i} ({step.op}): {step.cores} cores for {rows} rows"
         if step.cores > 1 and not step.computes:
             yield f"step {i}: rows arrive, and are handed out, on one core"
-        if step.rows_per_call < 1 or any((end - first) % step.rows_per_call for first, end in _parts(step)):
+        if step.rows_per_call < 1 or (step.rows_per_call > 1 and rows % (step.rows_per_call * max(1, step.cores))):
             yield f"step {i} ({step.op}): {step.rows_per_call} rows per call do not divide its rows"
         missing = [name for name, edition in step.editions if not 0 <= edition < len(placements.get(name, ()))]
         yield from (f"step {i} ({step.op}): '{name}' has no placement of this edition" for name in missing)
@@ -94,9 +99,10 @@ def _memories(problem: Problem, plan: Plan) -> Iterator[str]:
         name, own = placement.tensor, placement.memories or (placement.memory,) * placement.rows
         if placement.memories and (len(own) != placement.rows or not placement.slots or own[0] != placement.memory):
             yield f"'{name}': memories of its rows are named, but not for each row with its address, the first in front"
-        elif where.setdefault(name, own) != own:
-            y = next((y for y, pair in enumerate(zip(where[name], own, strict=False)) if pair[0] != pair[1]), 0)
-            yield f"'{name}': row {y} is in memory '{where[name][y]}' and, in another edition, in '{own[y]}'"
+        else:
+            both = zip(where.setdefault(name, own), own, strict=False)
+            for y, (one, other) in [(y, pair) for y, pair in enumerate(both) if pair[0] != pair[1]][:1]:
+                yield f"'{name}': row {y} is in memory '{one}' and, in another edition, in '{other}'"
 
 
 def _range(place: Placement | Scratch, arenas: Mapping[str, int]) -> Iterator[str]:
@@ -176,13 +182,6 @@ def _handouts(height: int, steps: Sequence[Step]) -> Iterator[str]:
         yield f"the rows of the streamed output are handed out in another order than 0..{height - 1}"
 
 
-def _parts(step: Step) -> Iterator[tuple[int, int]]:
-    """The rows of each core, as the firmware divides them."""
-    (first, end), cores = step.rows, max(1, step.cores)
-    for core in range(cores):
-        yield first + (end - first) * core // cores, first + (end - first) * (core + 1) // cores
-
-
 class _Replay:
     """The arenas as tags. A row is written, and compared at each read, at the address that the current step gives.
 
@@ -198,7 +197,7 @@ class _Replay:
         self._arenas: dict[str, NDArray[np.int64]] = {
             memory: np.full(size, _NOTHING, np.int64) for memory, size in plan.arenas.items()
         }
-        self._count = np.arange(max((p.row_bytes for p in plan.placements), default=0), dtype=np.int64)
+        self._count = np.arange(max(spec.row_bytes for spec in problem.tensors), dtype=np.int64)
         owners = {t.name: t.view_of for t in problem.tensors}
         numbers = {t.name: i for i, t in enumerate(problem.tensors)}
         self._number: dict[str, int] = {}
@@ -261,13 +260,13 @@ class _Replay:
                 self._faults.append(f"{where}: one call takes row {row} of '{name}', which the op does not read")
             if start < 0 or start + operand.row_bytes > self._problem.by_name[name].row_bytes:
                 self._faults.append(f"{where}: one call takes bytes that are not in row {row} of '{name}'")
-        if operand.rows == 1 and len(parts) == len(rows) and len(set(parts)) == 1:
+        if operand.rows == 1 and parts and parts == parts[:1] * len(rows):
             return  # all of them read it
         if any(self._problem.by_name[name].turns for name, _, _ in parts):
             self._faults.append(f"{where}: one call, but '{names}' is a ring, whose rows are not in order")
         places = [(memory, at + start) for (memory, at), start in ((self._place(n, y), s) for n, y, s in parts)]
-        memory, first = places[0] if places else ("", 0)
-        if places != [(memory, first + i * operand.row_bytes) for i in range(len(rows))]:
+        in_order = [(memory, at + i * operand.row_bytes) for memory, at in places[:1] for i in range(len(rows))]
+        if not places or places != in_order:
             self._faults.append(f"{where}: one call, but these rows of '{names}' do not lie side by side")
 
     def _whole(self, read: Read) -> Operand:
@@ -304,7 +303,7 @@ class _Replay:
         """The rows of one tensor that a call may overwrite with all of its rows; none where it may not."""
         found = [self._overwritten(op, y) for y in rows]
         over = [each for each in found if each is not None]
-        return over if len(over) == len(rows) and len({name for name, _ in over}) <= 1 else []
+        return over if len(over) == len(rows) else []
 
     def _overwritten(self, op: OpSpec, y: int) -> tuple[str, int] | None:
         """The tensor and its row at the address of output row y, if the kernel may overwrite that row.
@@ -312,15 +311,14 @@ class _Replay:
         It may if it reads each byte of the row before it writes there; not if it reads the row twice. Where the output
         stays `behind`, the row lies exactly so many bytes higher, and is one of those that are read.
         """
-        name = op.in_place
-        reads = [row for read in op.reads if read.tensor == name for row in read.rows[y]]
-        if name is None:
+        reads = [(read.tensor, row) for read in op.reads if read.tensor == op.in_place for row in read.rows[y]]
+        if not reads:
             return None
-        (memory, start), places = self._place(op.writes, y), [self._place(name, row) for row in reads]
+        (memory, start), places = self._place(op.writes, y), [self._place(*each) for each in reads]
         if op.behind is None:
-            return (name, reads[0]) if places == [(memory, start)] else None
-        over = [row for row, place in zip(reads, places, strict=True) if place == (memory, start + op.behind)]
-        return (name, over[0]) if len(over) == 1 and reads.count(over[0]) == 1 else None
+            return reads[0] if places == [(memory, start)] else None
+        over = [each for each, place in zip(reads, places, strict=True) if place == (memory, start + op.behind)]
+        return over[0] if len(over) == 1 else None
 
     def _place(self, name: str, y: int) -> tuple[str, int]:
         """The memory and the address of row y in the current step."""

@@ -132,18 +132,18 @@ class Plan:
         for name, size in plan.other_arenas.items():
             if size > room.get(name, 0):
                 raise FolderDamaged(f"{project.folder}: plan.json has an arena larger than the board's memory '{name}'")
-        computing = [step for step in plan.steps if step.op is not None]
+        computing = [(step.op, step) for step in plan.steps if step.op is not None]
         return cls(
             plan.model,
             plan.identity,
             tuple(map(_end, plan.inputs)),
             tuple(map(_end, plan.outputs)),
             plan.ops,
-            tuple((step.op or 0, *step.rows) for step in computing),
+            tuple((op, *step.rows) for op, step in computing),
             {placed.tensor: placed.row_bytes for placed in plan.placements},
             any(step.input is not None for step in plan.steps),
             any(step.output is not None for step in plan.steps),
-            max((step.cores for step in computing), default=1),
+            max((step.cores for _, step in computing), default=1),
             plan.states,
             plan.classes,
             plan.sample_hz,
@@ -204,13 +204,13 @@ def _stored_as(array: Array, there: Stored, here: Stored) -> Array:
     return moved.astype(here.dtype)
 
 
-def _overlapping(plan: PlanDocument, computing: list[documents.Step]) -> dict[int, tuple[int, ...]]:
+def _overlapping(plan: PlanDocument, computing: list[tuple[int, documents.Step]]) -> dict[int, tuple[int, ...]]:
     """For each step that writes some bytes twice: step number -> addresses of its rows, as if the arenas were one."""
     starts = dict(zip(plan.arenas, accumulate(plan.arenas.values(), initial=0), strict=False))
     placements = {(placed.tensor, placed.edition): placed for placed in plan.placements}
     found = {}
-    for number, step in enumerate(computing):
-        tensor = plan.ops[step.op or 0].output
+    for number, (op, step) in enumerate(computing):
+        tensor = plan.ops[op].output
         placed = placements[tensor, step.editions.get(tensor, 0)]
         at = tuple(starts[placed.memory_of(y)] + placed.at(y) for y in range(*step.rows))
         if any(b < a + placed.row_bytes for a, b in pairwise(sorted(at))):

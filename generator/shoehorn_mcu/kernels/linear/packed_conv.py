@@ -175,16 +175,14 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
 def _wide_work(node: Node[Conv2d], tile: Tile) -> Work:
     """As `_counted`, with the groups of four inputs that are extended, in `runs`, and the turns of the inner loop.
 
-    Of the runs, `rests` end with fewer than four inputs.
+    Of the runs, `rests` end with fewer than four inputs: all, where a pixel does; whole lines are runs of other pixels.
     """
-    fours, run, width = _elements(node) // INPUTS, _run(node), node.weights.type.shape[2]
+    fours, ragged = _elements(node) // INPUTS, _run(node) % INPUTS > 0
 
     def own(of: _Pass) -> Work:
         counts = {f"{_NAMES[of.pixels]}_wide_fours": of.times * fours}
         turns = of.times * of.blocks * -(-fours // WIDE_TURNS[of.pixels])
-        lines = of.by_line * node.weights.type.shape[1] if of.runs > 1 else 0.0  # of the runs those that are lines
-        ragged = lines * (run * width % INPUTS > 0) + (of.runs - lines) * (run % INPUTS > 0)
-        return Work(**counts, turns=turns, runs=of.times * of.runs, rests=of.times * ragged)
+        return Work(**counts, turns=turns, runs=of.times * of.runs, rests=of.times * of.runs * ragged)
 
     return _counted(node, tile, own)
 
