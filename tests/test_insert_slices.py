@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from evaluate import evaluate, random_arrays
 from random_graphs import random_graph
+from runtime import run_reference
 from samples import int8
 from shared import MODELS, needs_shared
 
@@ -261,7 +262,7 @@ def test_pixels_with_gaps_are_runs_of_their_own_in_the_work_of_a_kernel() -> Non
         assert once.get("clamped") == apart.get("clamped")
 
 
-def test_float16_is_inserted_too() -> None:
+def real_fire() -> Graph:
     graph = fire()
     tensors = {}
     for tensor in graph.tensors.values():
@@ -271,12 +272,24 @@ def test_float16_is_inserted_too() -> None:
         replace(op, clamp=shoehorn_mcu.ops.RealClamp()) if isinstance(op, Conv2d) else op  # type: ignore[attr-defined]
         for op in graph.ops
     )
-    made = insert_slices(verify(replace(graph, tensors=tensors, ops=ops)))
+    return verify(replace(graph, tensors=tensors, ops=ops))
 
-    half = with_float_mode(made, FloatMode.HALF)
+
+def test_float16_is_inserted_too() -> None:
+    half = with_float_mode(insert_slices(real_fire()), FloatMode.HALF)
 
     assert {node.output.type.dtype for node, _ in inserting(half)} == {DType.FLOAT16}
     assert all(op.op.fused for _, op in inserting(half))  # type: ignore[attr-defined]
+
+
+def test_products_and_additions_of_pieces_are_fused_as_those_of_others() -> None:
+    made, apart = (with_float_mode(graph, FloatMode.PRECISE) for graph in (insert_slices(real_fire()), real_fire()))
+    inputs = list(random_arrays(made, 1).values())
+
+    assert [op.op.fused for _, op in inserting(made)] == [True] * 2  # type: ignore[attr-defined]
+    for name in made.outputs:
+        assert run_reference(made, inputs)[name].tobytes() == run_reference(apart, inputs)[name].tobytes()
+    assert not any(op.op.fused for _, op in inserting(insert_slices(real_fire())))  # type: ignore[attr-defined]
 
 
 def test_the_smallest_plan_copies_where_that_is_smaller() -> None:

@@ -19,6 +19,7 @@ from shoehorn_mcu.ops import (
     DepthwiseConv2d,
     Dequantize,
     Formulaic,
+    InsertSlice,
     Quantize,
     Softmax,
     SumDense,
@@ -105,13 +106,16 @@ def in_float16(graph: Graph) -> Graph:
 
 def _sums(node: Node) -> bool:
     """Whether products of float32 are summed."""
-    linear = isinstance(node.op, Conv2d | DepthwiseConv2d | Dense | SumDense)
+    linear = isinstance(node.computed.op, Conv2d | DepthwiseConv2d | Dense | SumDense)
     return linear and node.output.type.dtype is DType.FLOAT32
 
 
 def _fused(graph: Graph) -> Graph:
     def changed(node: Node) -> Op:
-        return replace(node.op, fused=True) if _sums(node) else node.op  # type: ignore[call-arg]
+        if not _sums(node):
+            return node.op
+        fused = replace(node.computed.op, fused=True)  # type: ignore[call-arg]
+        return replace(node.op, op=fused) if isinstance(node.op, InsertSlice) else fused
 
     return replace(graph, ops=tuple(map(changed, graph.nodes())))
 
