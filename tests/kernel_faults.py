@@ -898,7 +898,7 @@ _ARMV7_TOTALS = (
     ("offset", "totals[1] = sh_total_of(of, 1);", "totals[1] = totals[0];"),
     ("offset", "(*next)[of->first + pixel]", "(*next)[pixel]"),
 )
-_SIXTEEN_OF_NINE = (  # in depthwise_conv2d_s8_nine.inc
+_SIXTEEN_OF_NINE = (  # in sh_neon_nine.h
     (
         "packing",
         '"vaddw.s16 q2, q2, d10\\n vaddw.s16 q3, q3, d11\\n"',
@@ -941,7 +941,7 @@ ARMV7 = {
 }
 """By contract and suffix of a variant for NEON: what its code for Armv7-A can get wrong."""
 
-_ARMV7_PARTS = ("include/sh_neon_twos.h", "kernels/depthwise_conv2d_s8/depthwise_conv2d_s8_nine.inc")
+_ARMV7_PARTS = ("include/sh_neon_twos.h", "include/sh_neon_nine.h")
 
 
 @dataclass(frozen=True)

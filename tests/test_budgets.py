@@ -151,6 +151,10 @@ def test_other_forms_are_tried_from_the_lowest_peak_on(most: int | None, found: 
     assert "".join(each.name for each in made) == found  # type: ignore[attr-defined]
 
 
+class _Form(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
 @pytest.mark.parametrize(
     ("bound_of", "interrupted", "least", "bound"),
     [(ANY_ORDER, False, 80, 80), (ANY_ORDER, False, 95, 90), (ANY_ORDER, True, 80, 90), ("groups", False, 80, 90)],
@@ -160,12 +164,17 @@ def test_a_form_that_is_not_planned_may_lower_the_bound(
 ) -> None:
     """The graph is planned, within 100 bytes and at least 90; its other form's peak is so high that it is not."""
     outcome = SimpleNamespace(
-        bound_bytes=90, bound_of=bound_of, interrupted=interrupted, status=Status.OPTIMAL, reason="as low as can be"
+        bound_bytes=90,
+        bound_of=bound_of,
+        interrupted=interrupted,
+        status=Status.OPTIMAL,
+        reason="as low as can be",
+        again=None,
     )
     made: Any = SimpleNamespace(plan=SimpleNamespace(outcome=outcome, total_bytes=100), time=1.0)
     made.with_outcome = lambda **changes: changes
-    other = SimpleNamespace(peak=200)
-    cuts: Any = SimpleNamespace(peak=100, smaller=[other], copying=None, sampling=None)
+    other = _Form(peak=200)
+    cuts: Any = _Form(peak=100, smaller=[other], copying=None, sampling=None)
     monkeypatch.setattr(search, "uncut", lambda each, request: each)
     monkeypatch.setattr(search, "lowest_peak", lambda each: each.peak)
     monkeypatch.setattr(search, "least_in_any_order", lambda each, wanted: least if each is other else wanted)

@@ -2,10 +2,13 @@
 // Windows of nine taps on Armv7-A, which has sixteen vectors: sixteen channels at once, whose
 // constants are read for each pixel, or eight, whose constants stay in registers. They are those of
 // depthwise_conv2d_s8_neon.inc.
+#ifndef SH_NEON_NINE_H
+#define SH_NEON_NINE_H
+
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../include/sh_assembly.h"
+#include "sh_assembly.h"
 
 #if defined(__ARM_NEON) && !defined(__aarch64__)
 // Blocks of channels of adjacent pixels.
@@ -239,4 +242,6 @@ SH_NAKED static void eight_of_nine(const channels_of_nine *of SH_ARGUMENT)
         : "memory");
 }
 // clang-format on
+#endif
+
 #endif
