@@ -28,6 +28,7 @@ def _not_several(_context: click.Context, _option: click.Parameter, given: bool)
 @planning_options("cpu", "flash_bytes")
 @grouped(
     Group.OUTPUT,
+    "-o",
     "--out",
     "folder",
     type=click.Path(path_type=Path),

@@ -87,7 +87,7 @@ class _Asked:
     help="The public runner's data: a folder for each benchmark, such as kws01, with y_labels.csv and its files.",
 )
 @click.option(
-    "--out", "folder", type=click.Path(path_type=Path), help="The folder to write. Default: ./mlperf-<board>."
+    "-o", "--out", "folder", type=click.Path(path_type=Path), help="The folder to write. Default: ./mlperf-<board>."
 )
 @click.option("--org", default="organisation", show_default=True, help="The submitter, as its folder is called.")
 @click.option(

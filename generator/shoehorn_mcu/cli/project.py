@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @planning_options("board", required=True)
 @grouped(
     Group.OUTPUT,
+    "-o",
     "--out",
     "folder",
     type=click.Path(path_type=Path),

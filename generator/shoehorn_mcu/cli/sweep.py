@@ -79,7 +79,9 @@ def _axis(name: str) -> Options:
     help="PEM files by which client and scheduler know each other; for tls:// addresses.",
 )
 @grouped(_Group.HOW, "--dry-run", is_flag=True, help="Count what would be done, and do nothing.")
-@grouped(_Group.OUTPUT, "--out", "target", type=click.Path(path_type=Path), metavar="DIR", help="Default: ./sweep.")
+@grouped(
+    _Group.OUTPUT, "-o", "--out", "target", type=click.Path(path_type=Path), metavar="DIR", help="Default: ./sweep."
+)
 @grouped(_Group.OUTPUT, "--show", is_flag=True, help="Print the rows of DIR, and do nothing.")
 @output_options
 def sweep(

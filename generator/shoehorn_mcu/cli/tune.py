@@ -56,7 +56,11 @@ class _Job:
 @click.option("--mount", metavar="PATH", help="Where the board's drive or boot partition is mounted, for flashing.")
 @click.option("--runs", type=click.IntRange(min=1), help=f"Inferences per image.  [default: {_RUNS}, 1 in QEMU]")
 @click.option(
-    "--out", "path", type=click.Path(path_type=Path), help="The tuning file. Default: ./<model>-<board>.tuning.json."
+    "-o",
+    "--out",
+    "path",
+    type=click.Path(path_type=Path),
+    help="The tuning file. Default: ./<model>-<board>.tuning.json.",
 )
 @output_options
 def tune(
