@@ -898,3 +898,24 @@ def test_without_the_extra_one_line_says_what_to_install(gen: Any, monkeypatch: 
 
     assert done.exit_code == 1
     assert "gen sweep needs distributed: `pip install 'shoehorn-mcu[sweep]'` brings it" in done.output
+
+
+def _slept(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@pytest.mark.long
+def test_a_worker_that_slept_with_the_machine_goes_on(tmp_path: Path) -> None:
+    """It is not given up, however long it says nothing; Dask's own limit is five minutes."""
+    import dask
+
+    with dask.config.set({"distributed.scheduler.worker-ttl": "2s"}), cluster.local(1, tmp_path) as client:
+        (worker,) = client.run(os.getpid).values()
+        found = client.submit(_slept, 2.0)
+        time.sleep(1)
+        os.kill(worker, signal.SIGSTOP)
+        time.sleep(20)
+        os.kill(worker, signal.SIGCONT)
+
+        assert found.result(timeout=60) == worker

@@ -176,12 +176,20 @@ def local(count: int, scratch: Path) -> Iterator[Any]:
 
 
 def _quiet() -> None:
-    """Dask's own words go to nobody; what concerns the user is in rows and errors. A worker may die often."""
+    """Dask's own words go to nobody; what concerns the user is in rows and errors. A worker may die often.
+
+    Workers of this machine sleep when it does, and are not given up for that.
+    """
     import dask
 
     patient = {"distributed.comm.timeouts.connect": "300s", "distributed.comm.timeouts.tcp": "300s"}  # of busy machines
     dask.config.set(
-        {"distributed.scheduler.allowed-failures": 3, "distributed.logging.distributed": "critical", **patient}
+        {
+            "distributed.scheduler.allowed-failures": 3,
+            "distributed.scheduler.worker-ttl": None,
+            "distributed.logging.distributed": "critical",
+            **patient,
+        }
     )
 
 
