@@ -24,7 +24,7 @@ from shoehorn_mcu.importers import Imported, InFloat
 from shoehorn_mcu.importers.onnx.importer import load_onnx
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.ops import Map
-from tests import litert
+from tests import litert, shared
 
 _CONV = {"StrideH": 1, "StrideW": 1}
 _EMPTY = Graph("empty", {}, (), (), ())
@@ -54,7 +54,7 @@ def nine_bits(folder: Path) -> Path:
 def test_reasons_are_grouped_without_their_names_and_the_most_frequent_comes_first():
     found = [InFloat(f"t{i}", "Conv", f"its input 'x{i}' is not quantised") for i in range(3)]
     found.insert(0, InFloat("g", "Gemm", "its result is not quantised"))
-    (said,) = slow_parts(Imported(_EMPTY, {}, 0, tuple(found), 9), _EMPTY, ())
+    (said,) = slow_parts(Imported(_EMPTY, {}, 0, tuple(found), 9), _EMPTY, (), ())
 
     assert said["sentence"] == (
         "4 of 9 convolutions, dense layers and products of matrices of this quantised model compute in float32: "
@@ -64,9 +64,9 @@ def test_reasons_are_grouped_without_their_names_and_the_most_frequent_comes_fir
         {"reason": "its input is not quantised", "ops": ["t0", "t1", "t2"]},
         {"reason": "its result is not quantised", "ops": ["g"]},
     ]
-    assert slow_parts(Imported(_EMPTY, {}, 0, (), 9), _EMPTY, ()) == []
+    assert slow_parts(Imported(_EMPTY, {}, 0, (), 9), _EMPTY, (), ()) == []
     more = [InFloat(f"t{i}", "Conv", f"reason {i}") for i in range(9)]
-    (said,) = slow_parts(Imported(_EMPTY, {}, 0, tuple(more), 9), _EMPTY, ())
+    (said,) = slow_parts(Imported(_EMPTY, {}, 0, tuple(more), 9), _EMPTY, (), ())
     assert re.search(r"; \d for other reasons, which report.json has", str(said["sentence"]))
 
 
@@ -198,7 +198,7 @@ def test_others_are_beside_the_convolutions():
     graph = Graph("g", {}, (op,), ("x",), ("c",))
     model = Imported(graph, {}, 0, tuple(linear), 2, (replace(others, made=("mish",)),) * 2)
 
-    first, second = (each["sentence"] for each in slow_parts(model, graph, ()))
+    first, second = (each["sentence"] for each in slow_parts(model, graph, (), ()))
 
     assert first.startswith("2 of 2 convolutions")
     assert second == (
@@ -211,7 +211,7 @@ def test_an_op_of_a_pipeline_s_copy_is_said(tmp_path: Path):
     op = Map(name="mish_1", inputs=("x",), output="c", formula="x")
     graph = Graph("g", {}, (op,), ("x",), ("c",))
 
-    assert slow_parts(Imported(graph, {}, others_in_float=(InFloat("c", "Mish", "why", ("mish",)),)), graph, ())
+    assert slow_parts(Imported(graph, {}, others_in_float=(InFloat("c", "Mish", "why", ("mish",)),)), graph, (), ())
 
 
 def test_uint8_that_is_interpolated_in_float32_is_said(tmp_path: Path):
@@ -259,3 +259,13 @@ def test_weights_of_two_bytes_are_counted_by_all_that_say_a_plan(gen: Gen, tmp_p
 
 def test_a_model_without_them_says_nothing(gen: Gen):
     assert "slow" not in json.loads(gen("plan", MODELS / "digits.tflite", "--json").stdout)
+
+
+@shared.needs_shared
+def test_an_op_that_gets_a_faster_kernel_in_the_plan_is_not_said_to_be_slow(gen: Gen) -> None:
+    """Its kernel needs scratch, which is given to ops of finished plans; in the smallest plan there is none for it."""
+    model = shared.MODELS / "tflm-micro-speech.tflite"
+    fast, small = (gen("plan", model, "--board", "microbit", *more).output for more in ((), ("--minimize", "sram")))
+
+    assert "conv2d_s8_thumb_wide" in fast and "in portable C, though" not in fast
+    assert "'depthwise_conv_2d_1' by conv2d_s8_c" in small

@@ -176,7 +176,7 @@ def plan_prepared(
     unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
     needed = _flash(unit, constant, machine.cpu, board)
     flash_bytes = (needed.constant_bytes, needed.code_bytes, may.flash_bytes)
-    slow = slow_parts(ready.imported, ready.graph, chosen)
+    slow = slow_parts(ready.imported, ready.graph, chosen, made.stages)
     said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value, slow)
     if unit.window is not None:
         slid = {**unit.window.json(made.graph), **(ready.sliding.json() if ready.sliding else {})}

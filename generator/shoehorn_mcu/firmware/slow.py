@@ -27,10 +27,10 @@ _LINEAR = "convolutions, dense layers and products of matrices"
 Json = Mapping[str, object]
 
 
-def slow_parts(model: Imported, graph: Graph, stages: Sequence[Stage]) -> Sequence[Json]:
+def slow_parts(model: Imported, graph: Graph, stages: Sequence[Stage], planned: Sequence[Stage]) -> Sequence[Json]:
     """The entry `slow` of the report: an object with a `sentence` for each kind; none where there is nothing to say.
 
-    `graph`: the model's after the passes.
+    `graph`: the model's after the passes; `stages` are its own, `planned` those of the plan, some with faster kernels.
     """
     linear, count = model.in_float, model.quantised_linear
     others = [each for each in model.others_in_float if not _is_table(each, graph)]
@@ -40,7 +40,7 @@ def slow_parts(model: Imported, graph: Graph, stages: Sequence[Stage]) -> Sequen
         *_in_float("float32", linear, f"{len(linear)} of {count} {_LINEAR} of this quantised model", "", {"of": count}),
         *_in_float("float32-others", others, f"{len(others)} {other}{ops}", " between conversions", {}),
         *_wide(stages),
-        *_portable(stages),
+        *_portable(planned),
     ]
 
 
