@@ -18,9 +18,10 @@ from shared import MODELS, needs_shared
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, ops, passes
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.firmware.report import report
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, State, Tensor, TensorType, verify
 from shoehorn_mcu.kernels import CATALOGUE, choices
-from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.machine.targets import Isa, Machine
 from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
@@ -262,34 +263,48 @@ def test_pixels_with_gaps_are_runs_of_their_own_in_the_work_of_a_kernel() -> Non
         assert once.get("clamped") == apart.get("clamped")
 
 
-def real_fire() -> Graph:
-    graph = fire()
+def real(graph: Graph) -> Graph:
+    """The same in float32."""
     tensors = {}
     for tensor in graph.tensors.values():
         data = None if tensor.data is None else tensor.data.astype(np.float32) / 50
         tensors[tensor.name] = Tensor(tensor.name, TensorType(tensor.type.shape, DType.FLOAT32), data)
     ops = tuple(
-        replace(op, clamp=shoehorn_mcu.ops.RealClamp()) if isinstance(op, Conv2d) else op  # type: ignore[attr-defined]
+        replace(op, clamp=shoehorn_mcu.ops.RealClamp()) if isinstance(op, Conv2d | MaxPool2d) else op  # type: ignore[attr-defined]
         for op in graph.ops
     )
     return verify(replace(graph, tensors=tensors, ops=ops))
 
 
 def test_float16_is_inserted_too() -> None:
-    half = with_float_mode(insert_slices(real_fire()), FloatMode.HALF)
+    half = with_float_mode(insert_slices(real(fire())), FloatMode.HALF)
 
     assert {node.output.type.dtype for node, _ in inserting(half)} == {DType.FLOAT16}
     assert all(op.op.fused for _, op in inserting(half))  # type: ignore[attr-defined]
 
 
 def test_products_and_additions_of_pieces_are_fused_as_those_of_others() -> None:
-    made, apart = (with_float_mode(graph, FloatMode.PRECISE) for graph in (insert_slices(real_fire()), real_fire()))
+    made, apart = (with_float_mode(graph, FloatMode.PRECISE) for graph in (insert_slices(real(fire())), real(fire())))
     inputs = list(random_arrays(made, 1).values())
 
     assert [op.op.fused for _, op in inserting(made)] == [True] * 2  # type: ignore[attr-defined]
     for name in made.outputs:
         assert run_reference(made, inputs)[name].tobytes() == run_reference(apart, inputs)[name].tobytes()
-    assert not any(op.op.fused for _, op in inserting(insert_slices(real_fire())))  # type: ignore[attr-defined]
+    assert not any(op.op.fused for _, op in inserting(insert_slices(real(fire()))))  # type: ignore[attr-defined]
+
+
+def test_a_model_whose_only_sums_are_pieces_says_that_they_are_fused() -> None:
+    net = Net()
+    net.add(Concat, "joined", net.conv("a", "x", 3), net.conv("b", "x", 5), axis=3)
+    net.add(MaxPool2d, "y", "joined", kernel=(2, 2), stride=(1, 1))
+    for mode, fused in ((FloatMode.STRICT, False), (FloatMode.PRECISE, True)):
+        graph = with_float_mode(insert_slices(real(net.graph("y"))), mode)
+        chosen = stages(graph, Machine.of("cortex-a53"))
+        made = schedule(Cuts(graph, chosen), PlanRequest())
+
+        assert {type(op) for op in graph.ops} == {InsertSlice, MaxPool2d}
+        assert Unit("net", made.graph, made.stages, made.plan).fuses is fused
+        assert report(graph, None, (), made.plan, made.stages, (0, 0, None))["float"]["fused"] is fused
 
 
 def test_the_smallest_plan_copies_where_that_is_smaller() -> None:

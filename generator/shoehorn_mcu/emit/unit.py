@@ -108,7 +108,7 @@ class Unit:
     @property
     def fuses(self) -> bool:
         """Whether products of float32 and their additions are rounded once."""
-        return any(getattr(op, "fused", False) for op in self.graph.ops)
+        return any(getattr(node.computed.op, "fused", False) for node in self.graph.nodes())
 
     @property
     def upper(self) -> str:

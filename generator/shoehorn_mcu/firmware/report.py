@@ -184,7 +184,7 @@ def report(
 
 
 def _is_fused(stages: Sequence[Stage]) -> bool:
-    return any(getattr(stage.node.op, "fused", False) for stage in stages)
+    return any(getattr(stage.node.computed.op, "fused", False) for stage in stages)
 
 
 def _energy(board: Board | None, cycles: int | None) -> Json:
