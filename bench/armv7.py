@@ -43,7 +43,7 @@ def in_c(node: Node, machine: Machine) -> Instance:
 
 
 def before(node: Node, machine: Machine) -> Instance:
-    """What is chosen for ARM1176."""
+    """The kernel that is chosen for an ARM1176."""
     return choose(node, Machine.of(BEFORE))
 
 

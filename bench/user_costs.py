@@ -52,7 +52,7 @@ MOST_BYTES = 8_000_000  # of its inputs and outputs
 
 @dataclass(frozen=True)
 class Part:
-    """What is measured of a core."""
+    """The kernels of a core whose costs are measured."""
 
     isas: tuple[Isa, ...]  # of its kernels
     like: str = ""  # the core that has all other costs; without one they are measured, too
@@ -77,7 +77,7 @@ class Tried(NamedTuple):
 
 
 def graphs() -> Iterator[Graph]:
-    """The small graphs, and then those of float32 once more with fused sums, of which there are few otherwise."""
+    """The small graphs of micro.py; graphs of float32 come a second time, with sums that are fused."""
     every = list(micro.graphs(ROWS))
     yield from every
     for graph in every:
@@ -103,7 +103,7 @@ def tried(core: str, word: str) -> list[Tried]:
 
 
 def _some(of: Sequence[Tried], machine: Machine) -> list[Tried]:
-    """MOST_OF_KERNEL at most of the graphs of a kernel, and of those of each portable one, from all of their range."""
+    """At most MOST_OF_KERNEL graphs for each kernel, portable or not, spread evenly over the list of graphs."""
     alike: dict[tuple[str, ...], list[Tried]] = {}
     for each in of:
         own = tuple(picked(n, machine, "").key for n in each.graph.nodes() if computes(n))
@@ -233,7 +233,10 @@ def fitted_rows(results: Sequence[Found]) -> list[Row]:
 
 
 def fitted_apart(rows: Sequence[Row], known: Mapping[str, float]) -> tuple[dict[str, Any], dict[str, float]]:
-    """As `fit.fitted`, in seconds: costs of calls from simple kernels, then those of kernels that have some alike."""
+    """Costs of kernels and of calls as `fit.fitted` gives them, in seconds instead of minutes.
+
+    The costs of calls are fitted to simple kernels first, then each group of similar kernels by itself.
+    """
     calls = fitted([row for row in rows if row.kernel.startswith(SIMPLE)], known)[1]
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -259,7 +262,7 @@ def whole_table(results: Sequence[Found]) -> Found:
 
 
 def table(core: str, results: Sequence[Found], word: str) -> Found:
-    """The core's costs: new ones, or those of some kernels beside known ones."""
+    """The file of costs of a core: all costs anew, or the known ones with those of some kernels replaced."""
     tables, part, rows = costs_files.read(), PARTS[core], fitted_rows(results)
     if not part.like and not word:
         return whole_table(results)

@@ -82,7 +82,7 @@ class _Rewrite(Draft):
         window, y = pool.kernel[0], node.output
         shape = (x.type.shape[0], sums.type.shape[1] // window, *sums.type.shape[2:])
         output = self._end(y, shape)
-        self.ops.append(pool_end(self, node, sums.name, output, window))
+        self.ops.append(pool_end(self, node, pool, sums.name, output))
         self._shaped(output, y)
         return True
 
@@ -204,16 +204,17 @@ def _apart(node: Node, op: ops.Pool2d) -> bool:
     return op.padding == Padding() and (node.output.type.shape[1] == 1 or op.stride[0] >= op.kernel[0])
 
 
-def pool_end(draft: Draft, node: Node, sums: str, output: str, window: int) -> Op:
-    """The op that makes the result of a pool or a mean of every `window`-th row of its sums."""
-    op, y = node.op, node.output
+def pool_end(draft: Draft, node: Node, pool: ops.SumPool, sums: str, output: str, window: int | None = None) -> Op:
+    """The op that makes the result of a pool or a mean of every `window`-th row of its sums, which `pool` says.
+
+    Without `window` the sums have a row for each row of a window of the pool.
+    """
+    op, y, (height, width) = node.op, node.output, pool.kernel
+    window = height if window is None else window
     if isinstance(op, ops.Mean) and y.type.dtype is not DType.FLOAT32:
         return _rescale(draft, op, sums, np.array([mean_params(op, node.sig).scale]), output, window)
-    kernel = pool_of(node)
-    assert kernel is not None
-    count = kernel.kernel[0] * kernel.kernel[1]
     clamp = op.clamp if isinstance(op, ops.AveragePool2d) else ops.RealClamp()
-    return ops.Average(name=op.name, inputs=(sums,), output=output, window=window, count=count, clamp=clamp)
+    return ops.Average(name=op.name, inputs=(sums,), output=output, window=window, count=height * width, clamp=clamp)
 
 
 def _rescale(draft: Draft, op: ops.Mean | ops.Dense, sums: str, scales: Array, output: str, window: int) -> Op:

@@ -102,7 +102,7 @@ class Again:
 
     bound_bytes: int
     most_macs: int  # multiply-accumulates
-    percent: float  # of those of the model
+    percent: float  # `most_macs` as a share of the MACs that the model takes once
 
     @property
     def of(self) -> str:

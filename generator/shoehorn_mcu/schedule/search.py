@@ -68,28 +68,28 @@ def _within(cuts: Cuts, request: PlanRequest, memories: Sequence[Memory], say: S
     if [memory.name for memory in memories] == [SRAM] and not memories[0].cycles:
         return _Search(cuts, replace(request, capacity_bytes=total), (), say).best()
     refused: Undivided | None = None  # the last one
-    by_rows: Scheduled | None = None  # the fastest one, or a slower one by tensors
+    other: Scheduled | None = None  # the fastest plan with rows apart, or a slower one with tensors apart
     for share in _SHARES if len(memories) > 1 else _SHARES[:1]:
         search = _Search(cuts, replace(request, capacity_bytes=int(total * share)), memories, say)
         try:
             made = search.best()
         except Undivided as error:
-            refused, by_rows = error, by_rows.or_faster(error.by_rows) if by_rows else error.by_rows
+            refused, other = error, other.or_faster(error.by_rows) if other else error.by_rows
         except DoesNotFit:
             if refused is None:
                 raise
             break
         else:
             made = search.less_waiting(made)
-            return made if request.goal is Goal.SRAM else made.or_faster(by_rows)
+            return made if request.goal is Goal.SRAM else made.or_faster(other)
     assert refused is not None
-    if by_rows is None and request.goal is not Goal.SRAM and _too_large(refused, memories) is None:
+    if other is None and request.goal is not Goal.SRAM and _too_large(refused, memories) is None:
         try:
-            by_rows = _Search(cuts, replace(request, capacity_bytes=total), memories, say, divides=True).best()
+            other = _Search(cuts, replace(request, capacity_bytes=total), memories, say, divides=True).best()
         except Undivided as error:
-            by_rows = error.by_rows
-    if by_rows is not None:
-        return _Search(cuts, request, memories, say).less_waiting(by_rows)
+            other = error.by_rows
+    if other is not None:
+        return _Search(cuts, request, memories, say).less_waiting(other)
     raise DoesNotFit(_undivided(refused, memories), refused.plan.arena_bytes, total)
 
 

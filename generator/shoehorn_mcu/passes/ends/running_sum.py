@@ -48,7 +48,7 @@ class SummedPool:
         first = self._draft.tensor(f"{name}_sum_at_rest", self._kind, self._first(rest))
         kind = replace(output.type, shape=self._kind.shape)
         made = self._draft.tensor(name if kind == output.type else f"{name}_4d", kind)
-        end = pool_end(self._draft, self._node, total, made, window=1)
+        end = pool_end(self._draft, self._node, self._pool, total, made, window=1)
         return self._emit(end), State(kept, write, first)
 
     def _first(self, rest: Array) -> Array:

@@ -85,7 +85,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Less:
-    """What keeps less than it can, by tensor; what is read of it besides is computed in each step.
+    """The tensors that keep fewer rows than they can; the other rows that are read of them are computed in each step.
 
     Of a tensor rows are often read soon after they were computed, and again when they are near the end of the window;
     between both they only wait. `briefly` kept are those that are read before the longest such pause.
@@ -106,7 +106,7 @@ ALL = Less()
 
 @dataclass(frozen=True)
 class RunningSum:
-    """Of a pool over all rows: those of which the sum is kept from step to step, as S, are S + new - leaving then."""
+    """A pool over all rows of a window that keeps their sum S: a step adds new rows, and subtracts those that leave."""
 
     kept: tuple[int, ...]  # rows of the window: their sum is S
     new: tuple[int, ...]  # computed in this step
@@ -120,7 +120,7 @@ class RunningSum:
 
 @dataclass(frozen=True)
 class Step:
-    """What each step computes and keeps, by tensor; tensors that no output needs are absent."""
+    """The rows that each step computes and keeps, by tensor; tensors that no output needs are absent."""
 
     uses: Mapping[str, Use]
     macs: int
@@ -218,7 +218,7 @@ class Shifted:
         return readers(self.graph)
 
     def step(self, less: Less = ALL) -> Step:
-        """What is computed and kept."""
+        """The rows that each step computes and keeps with this choice."""
         return _Needs(self, less).step()
 
 
