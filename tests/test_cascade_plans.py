@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -178,14 +179,41 @@ def test_the_check_refuses_a_cascade_that_is_one_off_unless_it_computes_the_same
         assert verdicts[kind, "caught"] > 5, (kind, verdicts)
 
 
-def test_a_capacity_below_the_bound_is_refused_with_the_bound():
+@cache
+def _smallest() -> tuple[Cuts, Plan]:
+    """A graph with blocks, and the smallest plan of it."""
     graph = bottlenecks(3)
-    chosen = stages(graph)
-    bound = schedule(Cuts(graph, chosen), PlanRequest(Goal.SRAM, None, False, None)).plan.outcome.bound_bytes
+    cuts = Cuts(graph, stages(graph))
+    return cuts, schedule(cuts, PlanRequest(Goal.SRAM, None, False, None)).plan
 
-    with pytest.raises(DoesNotFit, match=r"needs an arena of .* bytes") as refused:
-        schedule(Cuts(graph, chosen), PlanRequest(Goal.TIME, bound // 2, False, None))
-    assert refused.value.needed_bytes >= bound // 2
+
+@pytest.mark.parametrize("goal", Goal)
+def test_a_capacity_below_what_an_op_needs_is_refused_without_a_search(goal: Goal):
+    cuts, smallest = _smallest()
+    capacity, tried = smallest.outcome.bound_bytes // 4, list[str]()
+
+    with pytest.raises(DoesNotFit) as refused:
+        schedule(cuts, PlanRequest(goal, capacity, False, None), tried.append)
+
+    said = re.match(
+        r"needs an arena of at least ([\d,]+) bytes \(set by '\w+'; ([\d,]+) in a plan made without a search\)",
+        str(refused.value),
+    )
+    assert said, refused.value
+    least, found = (int(each.replace(",", "")) for each in said.groups())
+    assert capacity < least <= smallest.arena_bytes <= found == refused.value.needed_bytes
+    assert tried == []
+
+
+def test_a_capacity_below_the_bound_is_refused_with_the_bound():
+    cuts, smallest = _smallest()
+    bound, tried = smallest.outcome.bound_bytes, list[str]()
+
+    with pytest.raises(DoesNotFit, match=r"needs an arena of at least .* in the best plan found") as refused:
+        schedule(cuts, PlanRequest(Goal.TIME, bound - 1, False, None), tried.append)
+
+    assert refused.value.needed_bytes >= bound
+    assert "rows" in tried
 
 
 @cache

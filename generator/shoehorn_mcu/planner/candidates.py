@@ -85,6 +85,14 @@ class Candidates:
             return largest, op
         return self.bound, self._problem.ops[self._bound[1]].name if self.bound <= self._bound[0] else None
 
+    def all_exceed(self, capacity: int) -> bool:
+        """Whether bounds that take no search are above the capacity, so that no plan is within it."""
+        return min(tightest(self._flow)[0], self._floor) > capacity
+
+    def unsearched(self) -> Plan:
+        """The smaller one of two plans that take no search: that of whole tensors, and one by rows."""
+        return min(self.whole, self.low(), key=_arena)
+
     def within(self, capacity: int) -> Iterator[Plan]:
         """Plans for a capacity, the fastest first: whole tensors, rows, banded blocks. Some may exceed it."""
         by_rows = self._problem.streamed or self._problem.hands_out

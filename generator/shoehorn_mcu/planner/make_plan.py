@@ -91,9 +91,9 @@ def make_plan(
 
     If rows alone do not fit, blocks run in bands and rows may be recomputed; `most_macs` limits the recomputed
     multiply-accumulates (None: no limit). A streamed input or output is always planned by rows; the other tensors stay
-    whole if that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best
-    plan so far is returned. The independent check replays the plan on the given problem with the cuts of the plan in
-    place of their blocks.
+    whole if that fits. Where the largest op alone exceeds the capacity in every plan, nothing is searched. `say` is
+    called with the kind of plan that is being searched. Ctrl-C ends the search: the best plan so far is returned. The
+    independent check replays the plan on the given problem with the cuts of the plan in place of their blocks.
 
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
@@ -128,6 +128,8 @@ class _Search:
         """The best candidate, or that so far when the search is interrupted."""
         try:
             self._refuse()
+            if self._capacity is not None and self._candidates.all_exceed(self._capacity):
+                return self._candidates.unsearched()
             return self._candidates.bounded_again((self._fastest() if self._in_time else None) or self._smallest())
         except KeyboardInterrupt:
             if self._best is None:
@@ -238,9 +240,9 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> DoesNotFit:
     elif bound > capacity:
         needed = f"at least {bound:,} bytes"
         cause = [f"set by {_named(op)}"] if op is not None else []
-        needed += f" ({'; '.join([*cause, f'{plan.arena_bytes:,} in the best plan found'])})" * (
-            bound < plan.arena_bytes
-        )
+        found = "a plan made without a search" if candidates.all_exceed(capacity) else "the best plan found"
+        if bound < plan.arena_bytes:
+            needed += f" ({'; '.join([*cause, f'{plan.arena_bytes:,} in {found}'])})"
     elif capacity < candidates.bound <= plan.arena_bytes:
         needed, kind = f"at least {candidates.bound:,} bytes ({plan.arena_bytes:,} in the best plan found)", _OF_GROUPS
     else:
