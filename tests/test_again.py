@@ -145,7 +145,7 @@ def problem_of(seed: int, streamed: bool) -> Problem:
 # --- Tests
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10**6), st.booleans(), st.floats(0.2, 1.0))
 def test_what_is_answered_fits_and_costs_what_is_said_on_random_graphs(seed: int, streamed: bool, part: float):
     problem = problem_of(seed, streamed)

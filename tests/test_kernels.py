@@ -33,6 +33,7 @@ from shoehorn_mcu.kernels import ANY, CATALOGUE, ORACLE, PORTABLE, KernelError, 
 from shoehorn_mcu.machine.targets import Isa
 
 SEEDS = 40
+LARGE = ("portrait-prisma-quant",)  # takes more than three seconds
 ONE = Quant((1.0,), (0,))
 
 
@@ -317,7 +318,7 @@ def test_a_float_model_runs_as_numpy_says_op_by_op(model: str) -> None:
 
 
 @needs_shared
-@pytest.mark.parametrize("model", ROAD)
+@pytest.mark.parametrize("model", [pytest.param(name, marks=[pytest.mark.long] * (name in LARGE)) for name in ROAD])
 def test_a_road_model_runs_as_numpy_says_op_by_op(model: str) -> None:
     graph = load(MODELS / f"{model}.tflite")
 

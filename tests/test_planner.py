@@ -294,7 +294,7 @@ def _nets(draw: st.DrawFn) -> Problem:
     return Problem(tuple(tensors), tuple(ops), ("t0",), outputs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(problem=_nets())
 def test_plans_by_rows_pass_the_check_and_compute_each_row_once(problem: Problem):
     whole, rows = make_plan(problem), make_plan(problem, Goal.SRAM)

@@ -29,7 +29,7 @@ def orders(problem: Problem) -> list[list[Event]]:
     return [once] if again is None else [once, again.events]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=18, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10**6), st.booleans())
 def test_the_same_rows_are_computed_and_the_peak_is_no_higher(seed: int, streamed: bool):
     problem = replace(problem_of(seed, streamed), blocks=())
@@ -40,7 +40,7 @@ def test_the_same_rows_are_computed_and_the_peak_is_no_higher(seed: int, streame
         assert replay(flow, found).peak <= replay(flow, events).peak
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10**6), st.booleans())
 def test_what_is_alive_is_known_after_each_move(seed: int, streamed: bool):
     problem = replace(problem_of(seed, streamed), blocks=())
