@@ -104,7 +104,7 @@ static void walk(void)
 
 int main(void)
 {
-    for (int32_t i = 0; i < 400; i++) {
+    for (int32_t i = 0; i < 200; i++) {
         walk();
     }
     printf("no order was below a bound\n");
