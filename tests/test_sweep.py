@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -784,6 +785,22 @@ def _workers_below(parent: int) -> list[int]:
 
 
 # The page and the command
+
+
+def test_what_a_run_left_open_is_told_and_is_no_success(
+    tmp_path: Path, gen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def some(axes: Sweep, folder: Path, *_: Any, say: Any, **__: Any) -> Iterator[dict[str, Any]]:
+        say(run.Progress(total=5, done=1, kept=0, damaged=1, skipped=2))
+        yield from one(folder, axes)
+
+    monkeypatch.setattr(run, "sweep", some)
+    done = gen("sweep", DIGITS, "--boards", "microbit", "--until", "plan", "--out", tmp_path / "o")
+
+    assert done.exit_code == 1
+    assert "note: rows that could not be read and were made anew: 1" in done.stderr
+    assert "note: a board does not answer; combinations that stay open: 2" in done.stderr
+    assert "note: open combinations: 4; the same command goes on" in done.stderr
 
 
 def test_the_page_tells_of_all_rows_and_executes_nothing_of_them(tmp_path: Path) -> None:

@@ -211,11 +211,11 @@ def _tell(found: Sequence[Mapping[str, Any]], as_json: bool, missing: int, last:
         return
     _print_rows(found)
     if last is not None and last.damaged:
-        err.print(f"note: {last.damaged} rows could not be read and were made anew")
+        err.print(f"note: rows that could not be read and were made anew: {last.damaged:,}")
     if last is not None and last.skipped:
-        err.print(f"note: a board does not answer; {last.skipped:,} combinations stay open")
+        err.print(f"note: a board does not answer; combinations that stay open: {last.skipped:,}")
     if missing:
-        err.print(f"note: {missing:,} combinations are open; the same command goes on")
+        err.print(f"note: open combinations: {missing:,}; the same command goes on")
     out.print(f"wrote {place}", soft_wrap=True)
 
 
