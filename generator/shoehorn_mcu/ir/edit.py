@@ -1,16 +1,19 @@
-"""What rewrites share: who reads a tensor, a draft that gets tensors and names, and a graph with other ops."""
+"""What rewrites share: who reads a tensor, a draft that gets tensors and names, a graph with other ops or equal ones."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import ClassVar, TypeVar
+
+import numpy as np
 
 from shoehorn_mcu.ir.graph import Graph, Op, Tensor
 from shoehorn_mcu.ir.types import Array, TensorType
 
 OpT = TypeVar("OpT", bound=Op)
+SameT = TypeVar("SameT", Op, Tensor)
 
 
 def readers(graph: Graph) -> Mapping[str, tuple[Op, ...]]:
@@ -41,6 +44,30 @@ def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
     initial = (state.initial for state in graph.states)
     used = {*graph.sources, *graph.results, *initial, *(n for op in kept for n in (*op.inputs, op.output))}
     return replace(graph, ops=kept, tensors={n: t for n, t in graph.tensors.items() if n in used})
+
+
+def sharing(graph: Graph, other: Graph) -> Graph:
+    """The graph with the ops and tensors of another one in place of its own that are the same in all but identity: what
+    is remembered of an op (kernels/base/known.py) is found again then.
+    """
+    ops = {op.output: op for op in other.ops}
+    tensors = {name: _one_of(tensor, other.tensors.get(name)) for name, tensor in graph.tensors.items()}
+    return replace(graph, ops=tuple(_one_of(op, ops.get(op.output)) for op in graph.ops), tensors=tensors)
+
+
+def _one_of(mine: SameT, other: Op | Tensor | None) -> SameT:
+    """The other op or tensor where it is the same as mine."""
+    return other if type(other) is type(mine) and _same(mine, other) else mine
+
+
+def _same(mine: object, other: object) -> bool:
+    """Whether two values are equal; arrays are where they are one object, ops and tensors where their fields are."""
+    if mine is other:
+        return True
+    if isinstance(mine, Op | Tensor):
+        each = (field.name for field in fields(mine))
+        return type(mine) is type(other) and all(_same(getattr(mine, name), getattr(other, name)) for name in each)
+    return not isinstance(mine, np.ndarray) and not isinstance(other, np.ndarray) and mine == other
 
 
 class Draft:

@@ -171,7 +171,7 @@ def _tuned(node: Node, name: str, found: Sequence[Instance]) -> Instance:
 
 @dataclass(frozen=True, eq=False)
 class _Option:
-    """An instance for a node: its predicted time in one inference and the bytes of the constants that it reads."""
+    """An instance for nodes: its predicted time in one inference and the bytes of the constants that it reads."""
 
     key: str
     kernel: Instance
@@ -225,11 +225,11 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
     """
     if machine.flash_left is None:
         return machine
-    by_node = [_options(node, machine) for node in nodes]
-    chosen = [options[0] for options in by_node]
-    free = [options[:1] if options[0].key in machine.tuning else options for options in by_node]
+    alike = _alike([_options(node, machine) for node in nodes])
+    chosen = [options[0] for options in alike]
+    free = [options[:1] if options[0].key in machine.tuning else options for options in alike]
     worth = WORTH * sum(option.time for option in chosen)
-    by_name, free_by_name = _by_name(by_node), _by_name(free)
+    by_name, free_by_name = _by_name(alike), _by_name(free)
     while better := _least_loss(chosen, _changes(chosen, free_by_name), worth):
         chosen = better
     while _flash_bytes(chosen) > machine.flash_left:
@@ -240,14 +240,30 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
         chosen = better
     given_up = {
         (option.key, option.name)
-        for option, options in zip(chosen, by_node, strict=True)
+        for option, options in zip(chosen, alike, strict=True)
         for option in options[: options.index(option)]
     }
     return replace(machine, without=frozenset(given_up))
 
 
-_Change = dict[int, _Option]  # other options, by the index of their nodes
-_Named = Sequence[Mapping[str, _Option]]  # the options of each node, fastest first
+def _alike(by_node: Iterable[Sequence[_Option]]) -> list[list[_Option]]:
+    """The options of nodes with the same key and the same instances in the same order as those of one node: every
+    change is made to all of them, so that they keep the same instance.
+    """
+    groups: dict[tuple[str, ...], list[Sequence[_Option]]] = {}
+    for options in by_node:
+        groups.setdefault((options[0].key, *(option.name for option in options)), []).append(options)
+    return [[_together(same) for same in zip(*group, strict=True)] for group in groups.values()]
+
+
+def _together(same: Sequence[_Option]) -> _Option:
+    """The same instance for several nodes."""
+    times, constants = (option.time for option in same), (option.constant_bytes for option in same)
+    return replace(same[0], time=sum(times), constant_bytes=sum(constants))
+
+
+_Change = dict[int, _Option]  # other options, by the index of their groups of nodes
+_Named = Sequence[Mapping[str, _Option]]  # the options of each group, fastest first
 
 
 def _by_name(by_node: Sequence[Sequence[_Option]]) -> _Named:

@@ -11,7 +11,7 @@ from shoehorn_mcu.firmware.prepare import Prepared
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph, Origin
-from shoehorn_mcu.ir.edit import with_ops
+from shoehorn_mcu.ir.edit import sharing, with_ops
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, TransposeConv2d
 from shoehorn_mcu.planner import DoesNotFit, Goal
@@ -84,6 +84,7 @@ class Prices:
 
     board: Board
     _known: dict[tuple[object, ...], Price] = field(default_factory=dict)
+    _last: Graph | None = None  # the int8 graph priced last: moves leave most of its ops as they are
 
     def of(self, graph: Graph, *, smallest: bool = False, once: bool = False) -> Price:
         """The price of the fastest plan that fits; `smallest`: of the smallest plan; `once`: of plans by groups of rows
@@ -91,7 +92,9 @@ class Prices:
         """
         key = (graph.ops, graph.outputs, *(graph.tensors[name].type for name in graph.inputs), smallest, once)
         if key not in self._known:
-            self._known[key] = priced(as_int8(graph), self.board, smallest=smallest, once=once)
+            cuts = _cuts(as_int8(graph), self.board, self._last)
+            self._last = cuts.graph
+            self._known[key] = _priced(cuts, graph.macs, self.board, smallest, once)
         return self._known[key]
 
 
@@ -105,9 +108,10 @@ def with_int8_ends(graph: Graph) -> Graph:
     return with_ops(replace(graph, inputs=inputs, outputs=outputs), ops)
 
 
-def _cuts(graph: Graph, board: Board) -> Cuts:
-    """The ops of an int8 graph after the passes, with their kernels."""
+def _cuts(graph: Graph, board: Board, like: Graph | None = None) -> Cuts:
+    """The ops of an int8 graph after the passes, with their kernels; those of `like` where it has the same."""
     after, records = passes.run(graph, _OPTIONS.disabled)
+    after = after if like is None else sharing(after, like)
     may = limits(board, _OPTIONS)
     ready = Prepared(_OPTIONS, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
     return Cuts(after, stages(after, build.machine_for([ready], board)))
@@ -151,13 +155,17 @@ def _weighted(graph: Graph, board: Board) -> list[tuple[str, str]]:
     return [(name, chosen[name]) for name in met if name in chosen]
 
 
-def priced(graph: Graph, board: Board, *, smallest: bool = False, once: bool = False) -> Price:
-    """The price of an int8 graph, as `Prices.of` says.
+def priced(graph: Graph, board: Board) -> Price:
+    """The price of an int8 graph by the fastest plan that fits."""
+    return _priced(_cuts(graph, board), graph.macs, board)
+
+
+def _priced(cuts: Cuts, macs: int, board: Board, smallest: bool = False, once: bool = False) -> Price:
+    """The price of ops with kernels, as `Prices.of` says.
 
     The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
     """
     may = limits(board, _OPTIONS)
-    cuts = _cuts(graph, board)
     goal, most_macs = Goal.SRAM if smallest else Goal.TIME, 0 if smallest or once else None
     try:
         request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=once)
@@ -176,7 +184,7 @@ def priced(graph: Graph, board: Board, *, smallest: bool = False, once: bool = F
         cycles,
         sram,
         flash.constant_bytes,
-        graph.macs,
+        macs,
         weightless=round(weightless / max(1, sum(by_op)), 4),
         milliseconds=None if cycles is None or hz is None else round(1000 * cycles / hz, 3),
         lacking_sram=lacking,
