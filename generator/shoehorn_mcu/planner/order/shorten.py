@@ -138,8 +138,7 @@ class _Shortening:
 
     @property
     def order(self) -> list[int]:
-        order: list[int] = self._order.tolist()
-        return order
+        return self._order.tolist()
 
     def move(self, events: Sequence[int]) -> None:
         """Moves each of these events, one after the other, to where the fewest bytes wait."""
