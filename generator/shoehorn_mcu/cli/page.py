@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -89,11 +89,6 @@ def write_html(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise ShoehornError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int | None]]:
-    """The curve for `--json`."""
-    return [vars(point) for point in curve]
 
 
 def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:

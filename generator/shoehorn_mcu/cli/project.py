@@ -17,7 +17,7 @@ from shoehorn_mcu.cli.buffers import capacity_option, place_buffers
 from shoehorn_mcu.cli.console import Grouped, emit_json, err, grouped, out, output_options, print_notes, together
 from shoehorn_mcu.cli.graph import graph_options, plan_graph
 from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
-from shoehorn_mcu.cli.page import curve_json, page_options, points, print_curve, progress, shown_by_default, write_page
+from shoehorn_mcu.cli.page import page_options, points, print_curve, progress, shown_by_default, write_page
 from shoehorn_mcu.cli.plan import print_plan, print_together
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder import energy as energies
@@ -308,7 +308,7 @@ def _plan_model(
     if html is not None:
         write_page(planned, curve if with_pareto else shown_by_default(curve), html)
     if as_json:
-        emit_json({**planned.report, "pareto": curve_json(curve)} if with_pareto else planned.report)
+        emit_json({**planned.report, "pareto": [vars(point) for point in curve]} if with_pareto else planned.report)
         return
     print_plan(planned, board)
     if curve and with_pareto:

@@ -78,10 +78,6 @@ def _bounded(of: Chain, low: float, high: float) -> Value:
     return maps.of_stored(of.site, write, x, quant=of.target)
 
 
-def _clip(of: Chain) -> Value:
-    return _bounded(of, *elements.bounds(of.site))
-
-
 def _curve(write: Callable[[Quant, Quant], int16.Unary]) -> Convert:
     """A function of one operand whose results are between -1 and 1."""
 
@@ -123,7 +119,7 @@ ROWS: Mapping[str, Row[Convert]] = {
     "Gemm": Row(int8.CONVERTERS["Gemm"], (ops.Dense,)),
     "MatMul": Row(int8.CONVERTERS["MatMul"], (ops.Dense,)),
     "Add": Row(_of_two(lambda operands, of: int16.summed(1, operands, of.target, of.clamp()))),
-    "Clip": Row(_clip),
+    "Clip": Row(lambda of: _bounded(of, *elements.bounds(of.site))),
     "GlobalAveragePool": Row(lambda of: _mean(of, tuple(range(2, of.site.value(0).rank))), (ops.Map, ops.Reduce)),
     "Mul": Row(_of_two(lambda operands, of: int16.multiplied(operands, of.target, of.clamp()))),
     "ReduceMean": Row(_reduce_mean, (ops.Map, ops.Reduce)),

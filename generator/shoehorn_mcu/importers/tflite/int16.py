@@ -106,10 +106,6 @@ def _softmax(site: Site, there: onnx.Site) -> Value:
     return as_plain(int16.softmax(there, x, quant_of(site.output), beta))
 
 
-def _leaky_relu(site: Site) -> int16.Unary:
-    return int16.leaky_relu(quant_of(site.input(0, "input")), quant_of(site.output), site.options.factor)
-
-
 _FORMULAS: Mapping[str, Write] = {
     "ADD": _double(partial(int16.summed, 1)),
     "SUB": _double(partial(int16.summed, -1)),
@@ -118,7 +114,9 @@ _FORMULAS: Mapping[str, Write] = {
     "RELU6": _relu6,
     "LOGISTIC": _unary(int16.logistic),
     "TANH": _unary(int16.tanh),
-    "LEAKY_RELU": _leaky_relu,
+    "LEAKY_RELU": lambda site: int16.leaky_relu(
+        quant_of(site.input(0, "input")), quant_of(site.output), site.options.factor
+    ),
 }
 """Ops whose operands and results are all int16."""
 

@@ -57,10 +57,6 @@ def with_scales(node: Node[Conv2d], words: Int32s) -> dict[str, Value]:
     return {**CONV2D.plain(node), "weights": words}
 
 
-def _accepts_wide(node: Node[Conv2d]) -> bool:
-    return has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None
-
-
 def _chunks(elements: int, most: int) -> list[int]:
     """Elements of each chunk of a window."""
     return [min(most, elements - start) for start in range(0, elements, most)]
@@ -151,7 +147,7 @@ _VARIANTS = (
         suffix="thumb_wide",
         shared="side_by_side",
         isa=Isa.THUMB,
-        accepts=_accepts_wide,
+        accepts=lambda node: has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None,
         tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
         pack=_pack,
         behind=_behind,
