@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.children import heard
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.base.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_ALLOWED, why_foreign
 
@@ -199,13 +199,5 @@ def _compile(compiler: tuple[str, ...], sources: Sequence[Path], made: Path) -> 
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         result = Path(folder) / made.name
         command = [*compiler, *_FLAGS, *map(str, sources), *MATH_LIBRARY, "-o", str(result)]
-        subprocess.run(
-            command,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_SECONDS,
-            cwd=folder,
-            env=environment(),
-        )
+        heard(command, _TIMEOUT_SECONDS, folder, check=True)
         put(result, made)

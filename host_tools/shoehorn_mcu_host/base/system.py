@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from shoehorn_mcu_host.base.children import environment
 from shoehorn_mcu_host.base.errors import HostError
@@ -53,26 +54,12 @@ def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subproce
 
     Linux ends the child when this process is killed without a chance to clean up.
     """
-    pipe = subprocess.PIPE
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    how: dict[str, Any] = {**pipes, "env": environment()}
     if sys.platform == "win32":
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=pipe,
-            stderr=pipe,
-            env=environment(),
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
-        )
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
-        env=environment(),
-        pass_fds=handed_over,
-        start_new_session=True,
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-    )
+        return subprocess.Popen(command, **how, creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)
+    ended = _end_with_parent if sys.platform == "linux" else None
+    return subprocess.Popen(command, **how, pass_fds=handed_over, start_new_session=True, preexec_fn=ended)
 
 
 def _end_with_parent() -> None:
