@@ -127,7 +127,7 @@ def first_places(site: Site, x: Value, axis: int, count: int, largest: bool, las
     return Value(shaped(site, found, (*shape[:place], count, *shape[place + 1 :])), x.order)
 
 
-def _arg(largest: bool, site: Site) -> Value:
+def _arg(site: Site, largest: bool) -> Value:
     x = site.value(0)
     axis = axis_of(site.attribute("axis", 0), x.rank)
     found = first_places(site, x, axis, 1, largest, bool(site.attribute("select_last_index", 0)))
