@@ -15,7 +15,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shoehorn_mcu.cli.console import Finite, emit_json, err, grouped, out, output_options, print_table
+from shoehorn_mcu.cli.console import Finite, emit_json, err, grouped, out, output_options, path_option, print_table
 from shoehorn_mcu.cli.options import shape_option
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.machine import targets
@@ -81,11 +81,10 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
     metavar="X.npz|FOLDER|FILE.py:FUNCTION",
     help="Samples: arrays x and y, a folder of images per class, or what a function returns.",
 )
-@grouped(
-    _Group.TRAINING,
+@path_option(
     "--recipe",
     "recipe_file",
-    type=click.Path(path_type=Path),
+    group=_Group.TRAINING,
     metavar="R.toml",
     help="Goal, moves, epochs and rates, as docs/slim.md says.",
 )
@@ -109,22 +108,10 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
     _Group.TRAINING, "--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="Threads of torch."
 )
 @grouped(_Group.TRAINING, "--device", default="cpu", show_default=True, help="Device of torch, such as cuda.")
-@grouped(
-    _Group.OUTPUT,
-    "-o",
-    "--out",
-    "target",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="The folder to write. Default: ./<model>-slim.",
+@path_option(
+    "-o", "--out", "target", group=_Group.OUTPUT, metavar="DIR", help="The folder to write. Default: ./<model>-slim."
 )
-@grouped(
-    _Group.OUTPUT,
-    "--resume",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Go on with the run in this folder.",
-)
+@path_option("--resume", group=_Group.OUTPUT, metavar="DIR", help="Go on with the run in this folder.")
 @grouped(
     _Group.OUTPUT,
     "--pytorch",

@@ -24,6 +24,7 @@ from shoehorn_mcu.cli.console import (
     is_verbose,
     out,
     output_options,
+    path_option,
     print_table,
     together,
 )
@@ -79,9 +80,7 @@ def _axis(name: str) -> Options:
     help="PEM files by which client and scheduler know each other; for tls:// addresses.",
 )
 @grouped(_Group.HOW, "--dry-run", is_flag=True, help="Count what would be done, and do nothing.")
-@grouped(
-    _Group.OUTPUT, "-o", "--out", "target", type=click.Path(path_type=Path), metavar="DIR", help="Default: ./sweep."
-)
+@path_option("-o", "--out", "target", group=_Group.OUTPUT, metavar="DIR", help="Default: ./sweep.")
 @grouped(_Group.OUTPUT, "--show", is_flag=True, help="Print the rows of DIR, and do nothing.")
 @output_options
 def sweep(
