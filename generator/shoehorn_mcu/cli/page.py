@@ -1,10 +1,12 @@
-"""`gen plan --html` and `--pareto`, and the progress that `gen` shows while it plans."""
+"""`gen plan --html` and `--pareto`, the progress that `gen` shows while it plans, and its end by Ctrl-C."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -53,6 +55,25 @@ def progress(what: str) -> Iterator[_Say]:
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what)
         yield lambda text: bar.update(task, description=f"{what}: {text}")
+
+
+@contextmanager
+def stoppable(said: str) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, which says this on stderr; the second one ends at once."""
+    pressed: list[int] = []
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        if pressed:
+            signal.signal(signal.SIGINT, before)
+            raise KeyboardInterrupt
+        pressed.append(number)
+        err.print(said, soft_wrap=True)
+
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
