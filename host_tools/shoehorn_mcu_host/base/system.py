@@ -54,12 +54,14 @@ def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subproce
 
     Linux ends the child when this process is killed without a chance to clean up.
     """
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    how: dict[str, Any] = {**pipes, "env": environment()}
+    how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if sys.platform == "win32":
-        return subprocess.Popen(command, **how, creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)
-    ended = _end_with_parent if sys.platform == "linux" else None
-    return subprocess.Popen(command, **how, pass_fds=handed_over, start_new_session=True, preexec_fn=ended)
+        how["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
+    else:
+        ended = _end_with_parent if sys.platform == "linux" else None
+        how |= {"pass_fds": handed_over, "start_new_session": True, "preexec_fn": ended}
+    process: subprocess.Popen[bytes] = subprocess.Popen(command, env=environment(), **how)
+    return process
 
 
 def _end_with_parent() -> None:
