@@ -50,8 +50,8 @@ def _documented(lines: Sequence[str], text: str) -> list[str]:
 
 
 def _part(name: str, **values: object) -> list[str]:
-    """The lines of a template of a part of lib.rs."""
-    return fill(FIRMWARE_TEMPLATES / f"bindings/rust_parts/{name}.rs.in", values).decode().splitlines()
+    """The lines of a template of a part of lib.rs, without the first, its licence."""
+    return fill(FIRMWARE_TEMPLATES / f"bindings/rust_parts/{name}.rs.in", values).decode().splitlines()[1:]
 
 
 class Source:
@@ -95,7 +95,7 @@ class Source:
             ch if " " <= ch <= "~" and ch not in "`[]<>\\" else "?" for ch in c.quoted(self._unit.graph.name)
         )
         example = "\n".join(f"//! {line}".rstrip() for line in self.example())
-        return _part("head", SPDX=c.SPDX, TITLE=title[1:-1], VERSION=__version__, EXAMPLE=example)
+        return [f"// {c.SPDX}", *_part("head", TITLE=title[1:-1], VERSION=__version__, EXAMPLE=example)]
 
     def example(self) -> list[str]:
         """Rust that runs one inference."""
