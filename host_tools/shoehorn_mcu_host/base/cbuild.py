@@ -19,11 +19,12 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -47,6 +48,11 @@ class Library:
 
     ffi: Any
     lib: Any
+
+
+def parts(lists: Sequence[Collection[int]]) -> tuple[list[int], list[int]]:
+    """Lists as C reads them: where each begins, one after the other, and where the last ends; and what is in them."""
+    return list(accumulate(map(len, lists), initial=0)), [i for each in lists for i in each]
 
 
 def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
