@@ -247,7 +247,7 @@ def test_a_probe_of_qemu_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPat
     def hangs(*command: object, **options: object) -> None:
         raise subprocess.TimeoutExpired("qemu", 5)
 
-    monkeypatch.setattr(cycles.subprocess, "run", hangs)
+    monkeypatch.setattr(subprocess, "run", hangs)
 
     assert "timed out" in cycles._refusal("qemu-system-arm")
 

@@ -144,6 +144,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "pydantic": (
         "shoehorn_mcu.machine",
         "shoehorn_mcu.slim.recipe",
+        "shoehorn_mcu.slim.record",
         "shoehorn_mcu.sweeps.axes",
         "shoehorn_mcu.sweeps.cluster",
         "shoehorn_mcu_host.base.manifest",

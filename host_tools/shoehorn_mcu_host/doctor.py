@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 from shoehorn_mcu_host.base import cbuild, system, walls
-from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.children import heard
 from shoehorn_mcu_host.base.emulators import EMULATORS
 from shoehorn_mcu_host.base.errors import ShoehornError, printable
 
@@ -154,16 +154,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _asked(command: Sequence[str]) -> str | None:
     """The first line that a program prints; None where it cannot be run, or fails."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            env=environment(),
-            check=True,
-        )
+        done = heard(command, _SECONDS, check=True)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from math import isfinite
+from pathlib import Path
 from textwrap import fill
 from typing import Any, Protocol, TypeVar
 
@@ -127,6 +128,12 @@ class _Option(click.Option):
 def grouped(group: Enum, *names: str, **how: Any) -> Options:
     """An option of a Grouped command."""
     return click.option(*names, cls=_Option, group=group, **how)
+
+
+def path_option(*names: str, group: Enum | None = None, **how: Any) -> Options:
+    """An option whose value is a path; of a Grouped command with its group."""
+    kind = click.Path(path_type=Path)
+    return click.option(*names, type=kind, **how) if group is None else grouped(group, *names, type=kind, **how)
 
 
 class Grouped(click.Command):

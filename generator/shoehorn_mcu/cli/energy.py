@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from shoehorn_mcu.cli.console import err, out, print_table, together
+from shoehorn_mcu.cli.console import err, out, path_option, print_table, together
 from shoehorn_mcu_host.base.errors import HostError, InputError
 from shoehorn_mcu_host.base.files import read_json
 from shoehorn_mcu_host.base.manifest import RunCurrent
@@ -31,11 +31,10 @@ energy_options = together(
         type=click.Choice(tuple(INSTRUMENTS)),
         help="Measure the energy of inferences and ops with this instrument; csv: with one that writes a file.",
     ),
-    click.option(
+    path_option(
         "--energy-file",
         "file",
         metavar="FILE",
-        type=click.Path(path_type=Path),
         help="With csv, read this recording; with the others, keep the recording in this new file.",
     ),
     click.option(
@@ -62,11 +61,10 @@ energy_options = together(
         show_default=True,
         help="What is subtracted: the power between marks, or nothing.",
     ),
-    click.option(
+    path_option(
         "--energy-beside",
         "beside",
         metavar="FILE",
-        type=click.Path(path_type=Path),
         multiple=True,
         help="Show these figures beside: another run's `gen bench --energy --json`, as of other kernels. Repeatable.",
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from shoehorn_mcu.cli.console import Grouped, emit_json, grouped, out, output_options, print_notes
+from shoehorn_mcu.cli.console import Grouped, emit_json, grouped, out, output_options, path_option, print_notes
 from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.cli.plan import print_plan
@@ -26,14 +26,7 @@ def _not_several(_context: click.Context, _option: click.Parameter, given: bool)
 @click.command(cls=Grouped)
 @click.argument("model", type=click.Path(path_type=Path))
 @planning_options("cpu", "flash_bytes")
-@grouped(
-    Group.OUTPUT,
-    "-o",
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path),
-    help="The folder to write. Default: ./<model>.",
-)
+@path_option("-o", "--out", "folder", group=Group.OUTPUT, help="The folder to write. Default: ./<model>.")
 @grouped(
     Group.OUTPUT,
     "--single-file",

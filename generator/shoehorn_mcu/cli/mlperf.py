@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from shoehorn_mcu.base.errors import ShoehornError, printable
-from shoehorn_mcu.cli.console import emit_json, err, out, output_options, print_table
+from shoehorn_mcu.cli.console import emit_json, err, out, output_options, path_option, print_table
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.options import PlanOptions, resolved
@@ -72,23 +72,19 @@ class _Asked:
 
 @click.command()
 @click.option("--board", "board_id", required=True, metavar="BOARD", help="The board; `gen boards` lists them.")
-@click.option(
+@path_option(
     "--models",
-    type=click.Path(path_type=Path),
     metavar="DIR",
     required=True,
     help="The folder of the models: kws01.tflite and so on, or the reference models by their own names.",
 )
-@click.option(
+@path_option(
     "--data",
     "data_folder",
-    type=click.Path(path_type=Path),
     metavar="DIR",
     help="The public runner's data: a folder for each benchmark, such as kws01, with y_labels.csv and its files.",
 )
-@click.option(
-    "-o", "--out", "folder", type=click.Path(path_type=Path), help="The folder to write. Default: ./mlperf-<board>."
-)
+@path_option("-o", "--out", "folder", help="The folder to write. Default: ./mlperf-<board>.")
 @click.option("--org", default="organisation", show_default=True, help="The submitter, as its folder is called.")
 @click.option(
     "--task",

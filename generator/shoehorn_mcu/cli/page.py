@@ -1,10 +1,12 @@
-"""`gen plan --html` and `--pareto`, and the progress that `gen` shows while it plans."""
+"""`gen plan --html` and `--pareto`, the progress that `gen` shows while it plans, and its end by Ctrl-C."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -55,6 +57,25 @@ def progress(what: str) -> Iterator[_Say]:
         yield lambda text: bar.update(task, description=f"{what}: {text}")
 
 
+@contextmanager
+def stoppable(said: str) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, which says this on stderr; the second one ends at once."""
+    pressed: list[int] = []
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        if pressed:
+            signal.signal(signal.SIGINT, before)
+            raise KeyboardInterrupt
+        pressed.append(number)
+        err.print(said, soft_wrap=True)
+
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
     """The curve of a planned model, without plans where Ctrl-C ended the planning; a note on stderr where it did."""
     plan = planned.unit.plan
@@ -89,11 +110,6 @@ def write_html(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise ShoehornError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int | None]]:
-    """The curve for `--json`."""
-    return [vars(point) for point in curve]
 
 
 def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:

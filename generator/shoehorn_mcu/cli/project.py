@@ -14,10 +14,20 @@ from click.core import ParameterSource
 
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.cli.buffers import capacity_option, place_buffers
-from shoehorn_mcu.cli.console import Grouped, emit_json, err, grouped, out, output_options, print_notes, together
+from shoehorn_mcu.cli.console import (
+    Grouped,
+    emit_json,
+    err,
+    grouped,
+    out,
+    output_options,
+    path_option,
+    print_notes,
+    together,
+)
 from shoehorn_mcu.cli.graph import graph_options, plan_graph
 from shoehorn_mcu.cli.options import Planning, planning_options, writing_options
-from shoehorn_mcu.cli.page import curve_json, page_options, points, print_curve, progress, shown_by_default, write_page
+from shoehorn_mcu.cli.page import page_options, points, print_curve, progress, shown_by_default, write_page
 from shoehorn_mcu.cli.plan import print_plan, print_together
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.folder import energy as energies
@@ -34,14 +44,7 @@ if TYPE_CHECKING:
 @click.command(cls=Grouped)
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @planning_options("board", required=True)
-@grouped(
-    Group.OUTPUT,
-    "-o",
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path),
-    help="The folder to write. Default: ./<model>-<board>.",
-)
+@path_option("-o", "--out", "folder", group=Group.OUTPUT, help="The folder to write. Default: ./<model>-<board>.")
 @grouped(
     Group.OUTPUT,
     "--mlperf",
@@ -74,11 +77,10 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Refresh lib/<model> and its descriptions in an existing folder, and leave every other file alone.",
 )
-@grouped(
-    Group.MODEL,
+@path_option(
     "--quantize",
     "data",
-    type=click.Path(path_type=Path),
+    group=Group.MODEL,
     metavar="X.npz|FOLDER",
     help="First quantise a float32 model with these samples, as `gen quantize` does.",
 )
@@ -223,9 +225,9 @@ def _first_given(ctx: click.Context, names: Sequence[str]) -> str:
 
 
 _old_subjects = together(
-    click.option("--graph", type=click.Path(path_type=Path), metavar="FILE", hidden=True),
+    path_option("--graph", metavar="FILE", hidden=True),
     graph_options(old=True),
-    click.option("--buffers", type=click.Path(path_type=Path), metavar="FILE", hidden=True),
+    path_option("--buffers", metavar="FILE", hidden=True),
     capacity_option(old=True),
 )
 """Old spellings of `gen remat` and `gen pack`, which keep working."""
@@ -308,7 +310,7 @@ def _plan_model(
     if html is not None:
         write_page(planned, curve if with_pareto else shown_by_default(curve), html)
     if as_json:
-        emit_json({**planned.report, "pareto": curve_json(curve)} if with_pareto else planned.report)
+        emit_json({**planned.report, "pareto": [vars(point) for point in curve]} if with_pareto else planned.report)
         return
     print_plan(planned, board)
     if curve and with_pareto:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from shoehorn_mcu.cli.console import emit_json, is_verbose, out, output_options, print_notes, print_table
+from shoehorn_mcu.cli.console import emit_json, is_verbose, out, output_options, path_option, print_notes, print_table
 from shoehorn_mcu.cli.options import shape_option
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.firmware.kept_cost import Cost, Costs, costs
@@ -21,9 +21,8 @@ _MOST_TENSORS = 12  # lines of the table without -v
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option(
+@path_option(
     "--data",
-    type=click.Path(path_type=Path),
     required=True,
     metavar="X.npz|FOLDER",
     help="Samples: an array per input, or a folder of .npy files with one sample each.",
@@ -60,21 +59,13 @@ _MOST_TENSORS = 12  # lines of the table without -v
     metavar="BOARD",
     help="Also plan for this board, and say what ops with more bits would cost there in SRAM and time.",
 )
-@click.option(
+@path_option(
     "--labels",
-    type=click.Path(path_type=Path),
     metavar="Y",
     help="The class of each sample, .npy or .npz; top-1 accuracy is then measured before and after.",
 )
 @shape_option
-@click.option(
-    "-o",
-    "--out",
-    "target",
-    type=click.Path(path_type=Path),
-    metavar="OUT.onnx",
-    help="The file to write. Default: ./<model>-int8.onnx.",
-)
+@path_option("-o", "--out", "target", metavar="OUT.onnx", help="The file to write. Default: ./<model>-int8.onnx.")
 @output_options
 def quantize(
     model: Path,

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shoehorn_mcu.cli.console import Finite, emit_json, err, grouped, out, output_options, print_table
+from shoehorn_mcu.cli.console import Finite, emit_json, err, grouped, out, output_options, path_option, print_table
 from shoehorn_mcu.cli.options import shape_option
-from shoehorn_mcu.cli.page import progress
+from shoehorn_mcu.cli.page import progress, stoppable
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.slim import run
@@ -81,11 +79,10 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
     metavar="X.npz|FOLDER|FILE.py:FUNCTION",
     help="Samples: arrays x and y, a folder of images per class, or what a function returns.",
 )
-@grouped(
-    _Group.TRAINING,
+@path_option(
     "--recipe",
     "recipe_file",
-    type=click.Path(path_type=Path),
+    group=_Group.TRAINING,
     metavar="R.toml",
     help="Goal, moves, epochs and rates, as docs/slim.md says.",
 )
@@ -109,22 +106,10 @@ def _seconds(_context: click.Context, _option: click.Parameter, text: str | None
     _Group.TRAINING, "--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="Threads of torch."
 )
 @grouped(_Group.TRAINING, "--device", default="cpu", show_default=True, help="Device of torch, such as cuda.")
-@grouped(
-    _Group.OUTPUT,
-    "-o",
-    "--out",
-    "target",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="The folder to write. Default: ./<model>-slim.",
+@path_option(
+    "-o", "--out", "target", group=_Group.OUTPUT, metavar="DIR", help="The folder to write. Default: ./<model>-slim."
 )
-@grouped(
-    _Group.OUTPUT,
-    "--resume",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Go on with the run in this folder.",
-)
+@path_option("--resume", group=_Group.OUTPUT, metavar="DIR", help="Go on with the run in this folder.")
 @grouped(
     _Group.OUTPUT,
     "--pytorch",
@@ -180,7 +165,7 @@ def slim(
     if data is None:
         raise click.UsageError("Missing option '--data'; --list needs none.")
     folder = resume or target or Path(f"{_stem(model)}-slim")
-    with _bar() as say, _until_interrupted() as stop:
+    with _bar() as say, stoppable("ending after this batch; the run can be resumed") as stop:
         on_step: Callable[[Step], None] = (lambda _: None) if as_json else _print_step
         limits = Limits(budget, None, stop)
         asked = Asked(control, pytorch, expect, resume is not None, shapes, pixels, limits, on_step, say)
@@ -244,25 +229,6 @@ def _bar() -> Iterator[Callable[[str, float], None]]:
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("slimming", total=1.0)
         yield lambda text, share: bar.update(task, description=text, completed=share)
-
-
-@contextmanager
-def _until_interrupted() -> Iterator[Callable[[], bool]]:
-    """A function that says whether Ctrl-C was pressed; a second one interrupts at once."""
-    pressed = False
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
-            raise KeyboardInterrupt
-        pressed = True
-        err.print("ending after this batch; the run can be resumed", soft_wrap=True)
-
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _print_step(step: Step) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -24,10 +22,11 @@ from shoehorn_mcu.cli.console import (
     is_verbose,
     out,
     output_options,
+    path_option,
     print_table,
     together,
 )
-from shoehorn_mcu.cli.page import write_html
+from shoehorn_mcu.cli.page import stoppable, write_html
 from shoehorn_mcu.firmware.options import TABLE
 from shoehorn_mcu.sweeps.axes import DONE, OPTIONS, STAGES, Stage, Status, Sweep, checked, of_file
 from shoehorn_mcu.sweeps.fault import SweepError
@@ -79,9 +78,7 @@ def _axis(name: str) -> Options:
     help="PEM files by which client and scheduler know each other; for tls:// addresses.",
 )
 @grouped(_Group.HOW, "--dry-run", is_flag=True, help="Count what would be done, and do nothing.")
-@grouped(
-    _Group.OUTPUT, "-o", "--out", "target", type=click.Path(path_type=Path), metavar="DIR", help="Default: ./sweep."
-)
+@path_option("-o", "--out", "target", group=_Group.OUTPUT, metavar="DIR", help="Default: ./sweep.")
 @grouped(_Group.OUTPUT, "--show", is_flag=True, help="Print the rows of DIR, and do nothing.")
 @output_options
 def sweep(
@@ -188,7 +185,7 @@ def _sweep(
         security = Security(*tls)
     found: list[dict[str, Any]] = []
     last: list[Any] = []
-    with _stoppable() as stopped, _bar() as draw:
+    with stoppable("ending after the running tasks; Ctrl-C again ends at once") as stopped, _bar() as draw:
 
         def say(now: Any) -> None:
             last[:] = [now]
@@ -255,25 +252,6 @@ def _show(folder: Path, as_json: bool) -> None:
     if damaged:
         err.print(f"note: {len(damaged)} rows cannot be read, such as {damaged[0]}; the next run makes them anew")
     _print_rows(found)
-
-
-@contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed; the second one ends at once."""
-    pressed: list[int] = []
-
-    def heard(number: int, frame: FrameType | None) -> None:
-        if pressed:
-            signal.signal(signal.SIGINT, before)
-            raise KeyboardInterrupt
-        pressed.append(number)
-        err.print("ending after the running tasks; Ctrl-C again ends at once")
-
-    before = signal.signal(signal.SIGINT, heard)
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

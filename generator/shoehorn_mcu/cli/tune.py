@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from shoehorn_mcu.base.version import __version__
-from shoehorn_mcu.cli.console import emit_json, err, out, output_options, print_table
+from shoehorn_mcu.cli.console import emit_json, err, out, output_options, path_option, print_table
 from shoehorn_mcu.cli.device import board_options, folder_argument, is_emulated
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.emit import bundle
@@ -55,13 +55,7 @@ class _Job:
 @board_options
 @click.option("--mount", metavar="PATH", help="Where the board's drive or boot partition is mounted, for flashing.")
 @click.option("--runs", type=click.IntRange(min=1), help=f"Inferences per image.  [default: {_RUNS}, 1 in QEMU]")
-@click.option(
-    "-o",
-    "--out",
-    "path",
-    type=click.Path(path_type=Path),
-    help="The tuning file. Default: ./<model>-<board>.tuning.json.",
-)
+@path_option("-o", "--out", "path", help="The tuning file. Default: ./<model>-<board>.tuning.json.")
 @output_options
 def tune(
     folder: Path,

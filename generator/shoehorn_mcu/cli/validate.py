@@ -12,7 +12,7 @@ from rich.text import Text
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.cli import device
-from shoehorn_mcu.cli.console import emit_json, err, out, output_options, print_table
+from shoehorn_mcu.cli.console import emit_json, err, out, output_options, path_option, print_table
 from shoehorn_mcu.cli.outside import allowed, print_comparison
 from shoehorn_mcu.importers.torch import archive
 from shoehorn_mcu_host.board import session
@@ -38,15 +38,13 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
 @device.folder_argument
 @device.board_options
 @device.model_option
-@click.option(
+@path_option(
     "--inputs",
-    type=click.Path(path_type=Path),
     metavar="X",
     help="Vectors: an .npz file with an array per model input, a WAV file, or a folder of images or WAV files.",
 )
-@click.option(
+@path_option(
     "--labels",
-    type=click.Path(path_type=Path),
     metavar="Y",
     help="Classes: one integer per vector, .npz or .npy, or for a folder the names of its classes, one per line.",
 )
@@ -63,21 +61,19 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
     help=f"Number of random vectors.  [default: {_COUNT}; those that fill a window of --slide]",
 )
 @click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {device.SEED}]")
-@click.option("--outputs", type=click.Path(path_type=Path), metavar="Z.npz", help="Write the board's outputs here.")
+@path_option("--outputs", metavar="Z.npz", help="Write the board's outputs here.")
 @click.option(
     "--against",
     type=click.Choice(tuple(RUNTIMES)),
     help="Also run the model's file in this runtime, on the same vectors, and compare the outputs.",
 )
-@click.option(
+@path_option(
     "--source",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="The model's file, for --against. Default: the file of that name in this folder or beside DIR.",
 )
-@click.option(
+@path_option(
     "--expect",
-    type=click.Path(path_type=Path),
     metavar="Z.npz",
     help="Compare the outputs with those in this file: an array per output, for the vectors of --inputs.",
 )
@@ -87,10 +83,9 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
     metavar="STEPS|PERCENT",
     help="Largest difference that --against and --expect allow: steps, such as 1, or percent of the largest value.",
 )
-@click.option(
+@path_option(
     "--report",
     "report_to",
-    type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write what was proven to this JSON file, which a board's manifest can cite.",
 )

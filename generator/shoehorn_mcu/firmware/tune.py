@@ -97,16 +97,12 @@ def layers(graph: Graph, board: Board, chosen: Mapping[str, str]) -> list[Layer]
 def fitting(node: Node, most_bytes: int) -> Node:
     """The node, with half as many rows of input until its tensors fit into these bytes or its key would change."""
     key = contract_of(node).key(node)
-    while _ram_bytes(node) > most_bytes:
+    while sum(t.type.bytes for t in (*node.row_inputs, node.output) if t.data is None) > most_bytes:
         fewer = _half(node)
         if fewer is None or contract_of(fewer).key(fewer) != key:
             break
         node = fewer
     return node
-
-
-def _ram_bytes(node: Node) -> int:
-    return sum(t.type.bytes for t in (*node.row_inputs, node.output) if t.data is None)
 
 
 def _half(node: Node) -> Node | None:

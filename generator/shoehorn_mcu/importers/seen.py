@@ -37,10 +37,6 @@ def seen_in(path: Path) -> Source | None:
     return found if found.ops else None
 
 
-def _tflite(path: Path) -> Source:
-    return source_of(read(content(path)))
-
-
 def _onnx(path: Path) -> Source:
     """The nodes of the main graph; dimensions that the file leaves open have their names."""
     from shoehorn_mcu.importers.onnx import apart
@@ -96,7 +92,7 @@ _TORCH_TYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "f
 """By the number that torch.export's schema has for an element type."""
 
 _READERS: Mapping[str, Callable[[Path], Source]] = {
-    ".tflite": _tflite,
+    ".tflite": lambda path: source_of(read(content(path))),
     ".onnx": _onnx,
     **dict.fromkeys((".pt2", ".pt", ".pth", ".ts"), _torch),
 }

@@ -24,12 +24,8 @@ class NoGradientError(Exception):
     """A formula has a step that no gradient passes; the message names it."""
 
 
-def _exp(x: torch.Tensor) -> torch.Tensor:
-    return torch.exp(x.clamp(max=_LARGEST_EXPONENT))
-
-
 _COMPUTES: Mapping[str, Compute] = {
-    "exp": _exp,
+    "exp": lambda x: torch.exp(x.clamp(max=_LARGEST_EXPONENT)),
     "log": torch.log,
     "log1p": torch.log1p,
     "sin": torch.sin,

@@ -167,5 +167,4 @@ def layer(node: Node[Trainable], weight: torch.nn.Parameter, bias: torch.nn.Para
 
 
 def _array(values: torch.Tensor) -> Reals:
-    made: Reals = np.ascontiguousarray(values.detach().cpu().double().numpy().astype(np.float32))
-    return made
+    return np.ascontiguousarray(values.detach().cpu().double().numpy().astype(np.float32))

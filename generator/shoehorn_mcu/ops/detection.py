@@ -71,8 +71,7 @@ def _overlaps(box: Singles, others: Singles) -> Singles:
     """The overlap of a box with each of the others, in single precision."""
 
     def area(of: Singles) -> Singles:
-        found: Singles = (of[..., 2] - of[..., 0]) * (of[..., 3] - of[..., 1])
-        return found
+        return (of[..., 2] - of[..., 0]) * (of[..., 3] - of[..., 1])
 
     own, each = area(box), area(others)
     sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])

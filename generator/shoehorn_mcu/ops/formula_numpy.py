@@ -28,8 +28,7 @@ def _cast(to: DType, x: _Numbers) -> _Numbers:
 
 def _divided(to: DType, a: _Numbers, b: _Numbers) -> _Numbers:
     if to.numpy.kind == "f":
-        quotient: _Numbers = a / b
-        return quotient
+        return a / b
     safe = np.where(b == 0, b.dtype.type(1), b)
     whole: _Numbers = a // safe
     remainder = a - whole * safe

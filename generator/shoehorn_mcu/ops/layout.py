@@ -251,8 +251,7 @@ class Slice(Sharer):
         places = (
             begin + step * np.arange(size) for begin, size, step in zip(self.begin, self.size, self.step, strict=True)
         )
-        result: Array = arrays[0][np.ix_(*places)]
-        return result
+        return arrays[0][np.ix_(*places)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -81,8 +81,7 @@ def _exact(least: Ints, greatest: Ints, scales: Scales) -> Bools:
     shifts = np.clip(scales[1].astype(np.int64), 0, 31)
     largest = np.maximum(np.abs(least), np.abs(greatest)) << shifts
     within: Bools = (least >= -(1 << 31)) & (greatest < 1 << 31) & ((largest <= LIMIT) | (shifts == 0))
-    shiftable: Bools = within & (scales[1] <= 30)
-    return shiftable
+    return within & (scales[1] <= 30)
 
 
 def _products(sig: Signature) -> Floats:

@@ -95,8 +95,7 @@ class ResizeNearest(Resize):
         _, height, width, _ = sig.inputs[0].nhwc
         down = nearest_taps(self, height, self.size[0])
         across = nearest_taps(self, width, self.size[1])
-        result: Array = arrays[0][:, down][:, :, across]
-        return result
+        return arrays[0][:, down][:, :, across]
 
 
 class ResizeBilinear(Resize):

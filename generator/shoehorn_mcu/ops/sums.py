@@ -106,8 +106,7 @@ class SumPool(_Windows):
         windows = [
             columns[:, at * self.stride[0] :][:, :high].cumsum(axis=1) + self.start for at in range(lines // high)
         ]
-        sums: Array = np.concatenate(windows, axis=1).astype(sig.output.dtype.numpy).reshape(n, lines, across, channels)
-        return sums
+        return np.concatenate(windows, axis=1).astype(sig.output.dtype.numpy).reshape(n, lines, across, channels)
 
     def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
         """The sums of float32, from 0, element by element of a window's row and row by row."""
@@ -205,8 +204,7 @@ class SumDense(_Sums, Weighted):
                 total = total + tap * columns[at]
             if (at + 1) % size == 0:
                 rows.append(total)
-        sums: Array = np.stack(rows).reshape(sig.output.shape)
-        return sums
+        return np.stack(rows).reshape(sig.output.shape)
 
     def macs(self, sig: Signature) -> int:
         return sig.inputs[1].elements

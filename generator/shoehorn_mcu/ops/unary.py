@@ -98,8 +98,7 @@ class Unary(_Elementwise):
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
         low, _ = sig.inputs[0].dtype.limits
-        result: Array = self.table(sig)[x.astype(np.int64) - low]
-        return result
+        return self.table(sig)[x.astype(np.int64) - low]
 
 
 class Rescaled(Unary):

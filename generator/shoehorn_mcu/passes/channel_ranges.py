@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from shoehorn_mcu.ir import DType, Graph, Node, Range, Tensor
+from shoehorn_mcu.ir import DType, Graph, Range, Tensor
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.channels import over_channels
 
@@ -22,12 +22,8 @@ def ranges(graph: Graph) -> Mapping[str, Range]:
         operands = [found.setdefault(t.name, _held(t)) for t in node.row_inputs]
         integer = node.output.type.dtype is not DType.FLOAT32
         known = integer and (isinstance(node.op, LinearOp) or node.op.overflow(node) is None)
-        found[node.output.name] = node.op.ranges(node, operands) if known else _anything(node)
+        found[node.output.name] = node.op.ranges(node, operands) if known else Range.of_type(node.output.type)
     return found
-
-
-def _anything(node: Node) -> Range:
-    return Range.of_type(node.output.type)
 
 
 def _held(tensor: Tensor) -> Range:

@@ -102,15 +102,11 @@ def blocks(cuts: Cuts, first: int) -> Iterator[Block]:
         followed = places == list(range(places[0], places[0] + len(places)))
         if followed and all(types[v.inputs[0]].rows == types[v.output].rows == 1 for v in inside):
             own = [stages[i] for i in places]
-            counts = (*([] if inside else [1]), *_chunkings(block))
+            counts = (*([] if inside else [1]), *[chunks for chunks in split.chunkings(block) if chunks <= MOST_CHUNKS])
             if counts:
                 made = LaterCuts([partial(_cut, cuts, block, own, chunks) for chunks in counts])
                 known = tuple(_row_bytes(block, own, chunks) for chunks in counts)
                 yield Block(block.ops[0], first + places[0], first + places[-1], made, known)
-
-
-def _chunkings(block: split.Splittable) -> list[int]:
-    return [chunks for chunks in split.chunkings(block) if chunks <= MOST_CHUNKS]
 
 
 def _cut(cuts: Cuts, block: split.Splittable, own: Sequence[Stage], chunks: int) -> Cut:

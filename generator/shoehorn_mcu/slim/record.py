@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pydantic
 
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.slim.fault import SlimError
@@ -127,40 +128,8 @@ class Record:
 
 
 def record_of(text: str) -> Record:
-    """The record of a document that `Record.json` wrote. Raises ValueError, KeyError or TypeError."""
-    told = json.loads(text)
-
-    def cost(made: Mapping[str, Any] | None) -> Any:
-        return None if made is None else Price(**made)
-
-    def trial(made: Mapping[str, Any] | None) -> Any:
-        if made is None:
-            return None
-        return Trial(**{**made, "cost": cost(made["cost"]), "losses": tuple(made["losses"])})
-
-    steps = tuple(
-        Step(
-            each["number"],
-            tuple(Candidate(**{**one, "cost": cost(one["cost"])}) for one in each["candidates"]),
-            tuple(trial(one) for one in each["trials"]),
-        )
-        for each in told["steps"]
-    )
-    test = tuple(
-        Compared(**{key: row[key] for key in ("name", "right", "samples", "lost", "won")}) for row in told["test"]
-    )
-    return Record(
-        **{
-            **told,
-            "original": cost(told["original"]),
-            "steps": steps,
-            "final": trial(told["final"]),
-            "real": cost(told["real"]),
-            "other_kernels": tuple(OtherKernel(**each) for each in told["other_kernels"]),
-            "controls": tuple(trial(one) for one in told["controls"]),
-            "test": test,
-        }
-    )
+    """The record of a document that `Record.json` wrote. Raises ValueError."""
+    return pydantic.TypeAdapter(Record).validate_json(text)
 
 
 class Folder:

@@ -130,7 +130,7 @@ class Run:
         if text is not None:
             try:
                 record = record_of(text)
-            except (ValueError, KeyError, TypeError) as error:
+            except ValueError as error:
                 raise SlimError(f"{self.folder.path / SLIM_JSON}: is damaged; begin again in another --out") from error
             for key, value in self.identity.items():
                 if record.identity.get(key) != value:

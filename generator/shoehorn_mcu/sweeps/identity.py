@@ -21,7 +21,7 @@ from shoehorn_mcu.firmware.options import resolved
 from shoehorn_mcu.firmware.settings import Fit
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.sweeps.axes import Combination
-from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.children import heard
 from shoehorn_mcu_host.base.emulators import EMULATORS
 
 _SUFFIXES = {".py", ".c", ".h", ".inc", ".json", ".in", ".ld", ".S", ".js", ".css", ".html"}
@@ -92,11 +92,8 @@ def emulator_of(program: str) -> str:
             return program
     if not row.is_qemu:
         return program
-    command = [program, "--version"]
     try:
-        done = subprocess.run(
-            command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS
-        )
+        done = heard([program, "--version"], _SECONDS)
     except (OSError, subprocess.SubprocessError):
         return program
     found = re.search(r"version (\d[\w.]*)", done.stdout)

@@ -85,8 +85,7 @@ def _check_header(stream: IO[bytes], size: int, name: str) -> None:
 
 
 def _array(stream: IO[bytes]) -> Array:
-    array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-    return array
+    return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _words(error: Exception) -> str:

@@ -19,16 +19,17 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.children import heard
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.base.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_ALLOWED, why_foreign
 
@@ -47,6 +48,11 @@ class Library:
 
     ffi: Any
     lib: Any
+
+
+def parts(lists: Sequence[Collection[int]]) -> tuple[list[int], list[int]]:
+    """Lists as C reads them: where each begins, one after the other, and where the last ends; and what is in them."""
+    return list(accumulate(map(len, lists), initial=0)), [i for each in lists for i in each]
 
 
 def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
@@ -199,13 +205,5 @@ def _compile(compiler: tuple[str, ...], sources: Sequence[Path], made: Path) -> 
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         result = Path(folder) / made.name
         command = [*compiler, *_FLAGS, *map(str, sources), *MATH_LIBRARY, "-o", str(result)]
-        subprocess.run(
-            command,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_SECONDS,
-            cwd=folder,
-            env=environment(),
-        )
+        heard(command, _TIMEOUT_SECONDS, folder, check=True)
         put(result, made)

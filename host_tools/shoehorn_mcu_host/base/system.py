@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from shoehorn_mcu_host.base.children import environment
 from shoehorn_mcu_host.base.errors import HostError
@@ -53,26 +54,14 @@ def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subproce
 
     Linux ends the child when this process is killed without a chance to clean up.
     """
-    pipe = subprocess.PIPE
+    how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if sys.platform == "win32":
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=pipe,
-            stderr=pipe,
-            env=environment(),
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
-        )
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
-        env=environment(),
-        pass_fds=handed_over,
-        start_new_session=True,
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-    )
+        how["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
+    else:
+        ended = _end_with_parent if sys.platform == "linux" else None
+        how |= {"pass_fds": handed_over, "start_new_session": True, "preexec_fn": ended}
+    process: subprocess.Popen[bytes] = subprocess.Popen(command, env=environment(), **how)
+    return process
 
 
 def _end_with_parent() -> None:

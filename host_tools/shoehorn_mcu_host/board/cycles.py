@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shoehorn_mcu_host.base import cbuild
-from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.children import heard
 from shoehorn_mcu_host.base.emulators import EMULATORS
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.firmware.elf import functions
@@ -190,9 +190,7 @@ def _refusal(program: str, cores: int = 1) -> str:
     try:
         several = f",processors={cores}" if cores > 1 else ""
         command = [program, *quiet, "-plugin", f"file={_escaped(_plugin())},probe=on{several}"]
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=_PROBE_SECONDS, env=environment()
-        )
+        done = heard(command, _PROBE_SECONDS)
     except (HostError, OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]

@@ -153,8 +153,7 @@ def _random(rng: np.random.Generator, end: End, limits: tuple[float, float] | No
     if end.dtype.kind == "b":
         return rng.random(end.shape) < 0.5
     info = np.iinfo(end.dtype.name)
-    whole: Array = rng.integers(info.min, info.max, end.shape, end.dtype, endpoint=True)
-    return whole
+    return rng.integers(info.min, info.max, end.shape, end.dtype, endpoint=True)
 
 
 def real_range(folder: Path, end: End) -> tuple[float, float] | None:

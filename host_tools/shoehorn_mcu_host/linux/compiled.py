@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoehorn_mcu_host.base import cbuild
-from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.children import heard
 from shoehorn_mcu_host.base.errata import may_fail
 from shoehorn_mcu_host.base.errors import BuildError, printable
 from shoehorn_mcu_host.linux.targets import Target
@@ -123,13 +123,5 @@ class _Zig:
 def _ended(command: Sequence[str], folder: Path) -> tuple[int, str]:
     """The exit code of a compiler in `folder`, and what it said."""
     local = str(folder / "zig")  # objects of files that are compiled once are worth no cache
-    done = subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-        cwd=folder,
-        env=environment(ZIG_LOCAL_CACHE_DIR=local),
-    )
+    done = heard(command, _TIMEOUT_SECONDS, folder, ZIG_LOCAL_CACHE_DIR=local)
     return done.returncode, done.stderr

@@ -31,7 +31,7 @@ from typing import Any
 import cffi
 
 from shoehorn_mcu_host.base import cbuild, system
-from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.children import heard
 from shoehorn_mcu_host.base.errors import HostError
 
 # No sanitizers: `zig cc` has one on by default.
@@ -218,15 +218,7 @@ def _compile(way: _Way, contracts: Sequence[_Contract]) -> Path:
             includes = [f"-I{runtime}", f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}"]
         result = Path(folder) / made.name
         command = [*way.compiler, *way.flags, *includes, *inputs, "-o", str(result)]
-        subprocess.run(
-            command,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_SECONDS,
-            cwd=folder,
-            env=environment(),
-        )
+        heard(command, _TIMEOUT_SECONDS, folder, check=True)
         content = hashlib.sha256(result.read_bytes()).hexdigest()
         cbuild.put(result, made)
         for key in keys:

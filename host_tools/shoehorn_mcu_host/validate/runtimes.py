@@ -19,6 +19,7 @@ import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -75,29 +76,25 @@ def _onnxruntime(model: Model) -> Session:
     return run
 
 
-def _litert(optimised: bool) -> Callable[[Model], Session]:
+def _litert(optimised: bool, model: Model) -> Session:
     """LiteRT, with its reference kernels or with those that a phone would use."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    def opened(model: Model) -> Session:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    kind = OpResolverType.AUTO if optimised else OpResolverType.BUILTIN_REF
+    interpreter = Interpreter(model_content=model.data, experimental_op_resolver_type=kind)
+    details = interpreter.get_input_details()
+    for detail, given in zip(details, model.inputs, strict=True):
+        if list(detail["shape"]) != list(given["shape"]):
+            interpreter.resize_tensor_input(detail["index"], given["shape"])
+    interpreter.allocate_tensors()
 
-        kind = OpResolverType.AUTO if optimised else OpResolverType.BUILTIN_REF
-        interpreter = Interpreter(model_content=model.data, experimental_op_resolver_type=kind)
-        details = interpreter.get_input_details()
-        for detail, given in zip(details, model.inputs, strict=True):
-            if list(detail["shape"]) != list(given["shape"]):
-                interpreter.resize_tensor_input(detail["index"], given["shape"])
-        interpreter.allocate_tensors()
+    def run(inputs: Sequence[Array]) -> Sequence[Array]:
+        for detail, array in zip(details, inputs, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        return [np.array(interpreter.get_tensor(each["index"])) for each in interpreter.get_output_details()]
 
-        def run(inputs: Sequence[Array]) -> Sequence[Array]:
-            for detail, array in zip(details, inputs, strict=True):
-                interpreter.set_tensor(detail["index"], array)
-            interpreter.invoke()
-            return [np.array(interpreter.get_tensor(each["index"])) for each in interpreter.get_output_details()]
-
-        return run
-
-    return opened
+    return run
 
 
 def _tflite_micro(model: Model) -> Session:
@@ -140,10 +137,20 @@ _TFLITE = (".tflite",)
 RUNTIMES: Mapping[str, Runtime] = {
     "onnxruntime": Runtime("ONNX Runtime", "onnxruntime", "shoehorn-mcu[onnxruntime]", (".onnx",), _onnxruntime),
     "tflite": Runtime(
-        "LiteRT, reference kernels", "ai_edge_litert", "shoehorn-mcu[tflite]", _TFLITE, _litert(False), exact=True
+        "LiteRT, reference kernels",
+        "ai_edge_litert",
+        "shoehorn-mcu[tflite]",
+        _TFLITE,
+        partial(_litert, False),
+        exact=True,
     ),
     "tflite-optimized": Runtime(
-        "LiteRT, optimised kernels", "ai_edge_litert", "shoehorn-mcu[tflite]", _TFLITE, _litert(True), judged=False
+        "LiteRT, optimised kernels",
+        "ai_edge_litert",
+        "shoehorn-mcu[tflite]",
+        _TFLITE,
+        partial(_litert, True),
+        judged=False,
     ),
     "tflite-micro": Runtime(
         "TensorFlow Lite Micro", "tflite_micro", "shoehorn-mcu[tflite-micro]", _TFLITE, _tflite_micro, exact=True

@@ -241,7 +241,8 @@ class _Seen:
     ) -> None:
         """The board's results for a vector, all tensors of the references, and the outputs of the whole window."""
         arrays = _arrays(self._plan, found)
-        bad = _first_bad_op(self._plan, found, arrays, wanted) or _first_other(self._plan, arrays, whole)
+        bad = _first_bad_op(self._plan, found, wanted)
+        bad = bad or _first_other(self._plan, arrays, wanted) or _first_other(self._plan, arrays, whole)
         self._first_bad = self._first_bad if self._mismatched else bad
         self._mismatched += bad is not None
         self._said.append(wanted[self._plan.outputs[0].name])
@@ -295,23 +296,19 @@ def _arrays(plan: Plan, found: Inference) -> dict[str, Array]:
     return {end.name: np.frombuffer(data, end.dtype).reshape(end.shape) for end, data in ends}
 
 
-def _first_bad_op(plan: Plan, found: Inference, arrays: Mapping[str, Array], wanted: Mapping[str, Array]) -> str | None:
-    """The first op whose CRC differs; if none does, the op that writes the differing output."""
+def _first_bad_op(plan: Plan, found: Inference, wanted: Mapping[str, Array]) -> str | None:
+    """The first op whose CRC differs."""
     for op, board, host in zip(plan.ops, found.trace, plan.op_crcs(wanted), strict=True):
         if board != host:
             return op.name
-    writers = {op.output: op.name for op in plan.ops}
-    for name, array in arrays.items():
-        if alike(array).tobytes() != alike(wanted[name]).tobytes():
-            return writers.get(name, name)
     return None
 
 
-def _first_other(plan: Plan, arrays: Mapping[str, Array], whole: Mapping[str, Array]) -> str | None:
-    """The op that writes the first output which is not that of the whole window."""
+def _first_other(plan: Plan, arrays: Mapping[str, Array], wanted: Mapping[str, Array]) -> str | None:
+    """The op that writes the first output which is another than is wanted of it, if anything is."""
     writers = {op.output: op.name for op in plan.ops}
     for name, array in arrays.items():
-        if name in whole and alike(array).tobytes() != alike(whole[name]).tobytes():
+        if name in wanted and alike(array).tobytes() != alike(wanted[name]).tobytes():
             return writers.get(name, name)
     return None
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
 
 from shoehorn_mcu.base.version import __version__
-from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bindings.about import About
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.readme import example, use
@@ -23,7 +22,6 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.machine.targets import CPUS, Isa
 from shoehorn_mcu.machine.targets import cpu as key_of
 
-_SCHEMA = "1.7.36"
 CORES: Mapping[str, str] = {
     "Cortex-M0": "ARMCM0",
     "Cortex-M0+": "ARMCM0P",
@@ -44,11 +42,6 @@ _OPTIONAL: Mapping[Isa, Mapping[str, Sequence[tuple[str, str]]]] = {
     Isa.SIMD32: dict.fromkeys(("Cortex-M33", "Cortex-M35P"), (("Ddsp", "DSP"),)),
     Isa.MVE: dict.fromkeys(("Cortex-M55", "Cortex-M85"), (("Dmve", "MVE"), ("Dmve", "FP_MVE"))),
 }
-_COMPILERS: Sequence[dict[str, str]] = (
-    {"Tcompiler": "GCC"},
-    {"Tcompiler": "CLANG"},
-    {"Tcompiler": "ARMCC", "Toptions": "AC6"},
-)
 _CLASS, _GROUP = "Machine Learning", "Shoehorn"
 _LONGEST = 32  # characters of a component's name
 
@@ -65,13 +58,18 @@ def pack(unit: Unit, found: Constants, cpu: str | None, about: About) -> Bundle:
     """Every file of the folder, by path, and below `<vendor>.<model>.<version>.pack` an archive of all of them."""
     cores = [core for core in CORES if _runs(unit, core)]
     device = next((core for core in cores if cpu == key_of(core)), _ANY)
-    form = Forms(unit)
+    form, part = Forms(unit), unit.name[:_LONGEST]
     values = {
         "NAME": unit.name,
         "VENDOR": about.vendor,
         "VERSION": about.version,
         "DEVICE": CORES[device],
-        "COMPONENT": f"{about.vendor}::{_CLASS}:{_GROUP}:{_component(unit)}",
+        "URL": escape(about.url),
+        "GENERATOR": __version__,
+        "SAID": f"The network {unit.name} as static C: no heap, an arena of {unit.plan.total_bytes} bytes",
+        **{"CLASS": _CLASS, "GROUP": _GROUP, "PART": part},
+        "COMPONENT": f"{about.vendor}::{_CLASS}:{_GROUP}:{part}",
+        **_conditions(unit, cores),
         "CORES": "every Cortex-M" if len(cores) == len(CORES) else ", ".join(cores),
         "EXAMPLE": "\n".join(example(unit)),
         "ARENAS": form.arenas.readme,
@@ -81,7 +79,7 @@ def pack(unit: Unit, found: Constants, cpu: str | None, about: About) -> Bundle:
         path.replace("model.", f"{unit.name}."): data for path, data in filled("bindings/cmsis-pack", values).items()
     }
     files = {**templates, **{f"src/{path}": data for path, data in single_file(unit, found).items()}}
-    files[f"{about.vendor}.{unit.name}.pdsc"] = _description(unit, cores, about)
+    files[f"{about.vendor}.{unit.name}.pdsc"] = files.pop(f"{unit.name}.pdsc")
     files = dict(sorted(files.items()))
     return {**files, f"{about.vendor}.{unit.name}.{about.version}.pack": _archive(files)}
 
@@ -92,54 +90,16 @@ def _runs(unit: Unit, core: str) -> bool:
     return all(stage.kernel.variant.isa in has for stage in unit.stages)
 
 
-def _component(unit: Unit) -> str:
-    return unit.name[:_LONGEST]
-
-
-def _description(unit: Unit, cores: Sequence[str], about: About) -> bytes:
-    """The .pdsc file."""
-    name, said = unit.name, f"The network {unit.name} as static C: no heap, an arena of {unit.plan.total_bytes} bytes"
-    package = ET.Element("package", {"schemaVersion": _SCHEMA})
-    for tag, text in (("vendor", about.vendor), ("name", name), ("description", said), ("url", about.url)):
-        ET.SubElement(package, tag).text = text
-    licences = ET.SubElement(ET.SubElement(package, "licenseSets"), "licenseSet", {"id": "all", "default": "true"})
-    ET.SubElement(licences, "license", {"name": "LICENSE", "title": "BSD Zero Clause License", "spdx": c.LICENCE})
-    release = ET.SubElement(ET.SubElement(package, "releases"), "release", {"version": about.version})
-    release.text = f"Written by Shoehorn {__version__}."
-    keywords = ET.SubElement(package, "keywords")
-    for word in ("neural network", "machine learning", name):
-        ET.SubElement(keywords, "keyword").text = word
-
-    conditions = ET.SubElement(package, "conditions")
-    compilers = ET.SubElement(conditions, "condition", {"id": "compilers"})
-    for row in _COMPILERS:
-        ET.SubElement(compilers, "accept", row)
-    whole = {"id": "library"}
-    if len(cores) < len(CORES):
-        allowed = ET.SubElement(conditions, "condition", {"id": "cores"})
-        for attributes in _accepted(unit, cores):
-            ET.SubElement(allowed, "accept", attributes)
-    library = ET.SubElement(conditions, "condition", whole)
-    for each in ("compilers", *(["cores"] if len(cores) < len(CORES) else [])):
-        ET.SubElement(library, "require", {"condition": each})
-
-    solution = ET.SubElement(package, "csolution")
-    places = {"type": "Model", "file": f"{name}.clayer.yml", "path": "solution/layer", "copy-to": f"layer/{name}"}
-    ET.SubElement(solution, "clayer", places)
-    template = {"name": f"Program of {name}", "file": f"{name}.csolution.yml", "path": "solution", "copy-to": name}
-    ET.SubElement(ET.SubElement(solution, "template", template), "description").text = f"Runs the network {name}"
-
-    identity = {"Cclass": _CLASS, "Cgroup": _GROUP, "Csub": _component(unit), "Cversion": about.version}
-    component = ET.SubElement(
-        ET.SubElement(package, "components"), "component", {"Cvendor": about.vendor, **identity, "condition": "library"}
-    )
-    ET.SubElement(component, "description").text = said
-    listed = ET.SubElement(component, "files")
-    for category, path in (("doc", "README.md"), ("header", f"src/{name}.h"), ("source", f"src/{name}.c")):
-        ET.SubElement(listed, "file", {"category": category, "name": path})
-    ET.indent(package)
-    text = ET.tostring(package, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<!-- {c.SPDX} -->\n{text}\n'.encode()
+def _conditions(unit: Unit, cores: Sequence[str]) -> dict[str, str]:
+    """The lines of the description that are about chips, where not every Cortex-M runs the kernels."""
+    if len(cores) == len(CORES):
+        return {"CONDITION": "", "REQUIRED": ""}
+    chips = (" ".join(f'{key}="{value}"' for key, value in each.items()) for each in _accepted(unit, cores))
+    rows = "".join(f"      <accept {chip} />\n" for chip in chips)
+    return {
+        "CONDITION": f'    <condition id="cores">\n{rows}    </condition>\n',
+        "REQUIRED": '      <require condition="cores" />\n',
+    }
 
 
 def _accepted(unit: Unit, cores: Sequence[str]) -> Iterator[dict[str, str]]:

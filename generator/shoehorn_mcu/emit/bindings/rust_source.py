@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bindings.ends import End, ends
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
+from shoehorn_mcu.emit.templates import fill
 from shoehorn_mcu.emit.unit import Arena, Unit
 
 TYPES: Mapping[str, str] = {
@@ -45,6 +47,11 @@ def _documented(lines: Sequence[str], text: str) -> list[str]:
             said.append("///")
         said[-1] += f" {word}"
     return [*said, *lines]
+
+
+def _part(name: str, **values: object) -> list[str]:
+    """The lines of a template of a part of lib.rs, without the first, its licence."""
+    return fill(FIRMWARE_TEMPLATES / f"bindings/rust_parts/{name}.rs.in", values).decode().splitlines()[1:]
 
 
 class Source:
@@ -84,23 +91,11 @@ class Source:
         return "<'a>" if self._arenas else ""
 
     def _head(self) -> list[str]:
-        unit = self._unit
-        head = f"//! {c.quoted(unit.graph.name)[1:-1]}"
-        title = "".join(ch if " " <= ch <= "~" and ch not in "`[]<>\\" else "?" for ch in head)
-        return [
-            f"// {c.SPDX}",
-            f"{title} as a `no_std` crate, written by Shoehorn {__version__}.",
-            "//!",
-            "//! Nothing is allocated and no inference can fail. One [`Model`] at a time runs the network, whose",
-            "//! tensors share one arena.",
-            "//!",
-            "//! ```",
-            *(f"//! {line}".rstrip() for line in self.example()),
-            "//! ```",
-            "#![no_std]",
-            "#![warn(missing_docs)]",
-            "#![allow(clippy::approx_constant, clippy::excessive_precision)] // scales are what they are",
-        ]
+        title = "".join(
+            ch if " " <= ch <= "~" and ch not in "`[]<>\\" else "?" for ch in c.quoted(self._unit.graph.name)
+        )
+        example = "\n".join(f"//! {line}".rstrip() for line in self.example())
+        return [f"// {c.SPDX}", *_part("head", TITLE=title[1:-1], VERSION=__version__, EXAMPLE=example)]
 
     def example(self) -> list[str]:
         """Rust that runs one inference."""
@@ -175,33 +170,10 @@ class Source:
 
     def _arena(self, arena: Arena) -> list[str]:
         unit = self._unit
-        name, size = _arena_type(unit, arena), _arena_bytes(unit, arena)
-        new = _documented(
-            _block("pub const fn new() -> Self", [f"Self([0; {size}])"]), "An arena; its contents mean nothing."
-        )
-        body = [
-            "let aligned = memory.as_ptr() as usize % core::mem::align_of::<Self>() == 0;",
-            "if !aligned || memory.len() < core::mem::size_of::<Self>() {",
-            "    return None;",
-            "}",
-            "// SAFETY: the bytes suffice, are aligned, and are borrowed for as long as the arena; any are valid.",
-            "Some(unsafe { &mut *memory.as_mut_ptr().cast() })",
-        ]
-        text = (
-            "The first bytes of other memory as an arena, or None where they are too few or not aligned. So several "
-            "models that take turns share memory."
-        )
-        of = _documented(_block("pub fn of(memory: &mut [u8]) -> Option<&mut Self>", body), text)
-        default = ["fn default() -> Self {", "    Self::new()", "}"]
         keeps = " The model keeps values there between inferences." if self._states else ""
-        lines = [f"#[repr(C, align({ARENA_ALIGNMENT}))]", f"pub struct {name}([u8; {size}]);"]
-        return [
-            *_documented(lines, f"The memory for the tensors{arena.inside}, which the program owns.{keeps}"),
-            "",
-            *_block(f"impl {name}", [*new, "", *of]),
-            "",
-            *_block(f"impl Default for {name}", default),
-        ]
+        about = _documented((), f"The memory for the tensors{arena.inside}, which the program owns.{keeps}")
+        name, size = _arena_type(unit, arena), _arena_bytes(unit, arena)
+        return _part("arena", ABOUT="\n".join(about), ALIGNMENT=ARENA_ALIGNMENT, NAME=name, SIZE=size)
 
     def _ffi(self) -> list[str]:
         """The functions of the header, in its order."""
@@ -264,7 +236,7 @@ class Source:
         if self._streamed is None:
             groups += [self._lending("inputs", "Inputs", self._inputs), self._run()]
         else:
-            groups += self._streaming()
+            groups.append(self._streaming())
         if self._states:
             text = "The states get their first values again, which a model that was just taken has, too."
             body = ["// SAFETY: the model is held, so nothing else calls the library.", "unsafe { ffi::reset() };"]
@@ -322,53 +294,23 @@ class Source:
         )
         return _documented(_block(f"pub fn run(&mut self, mut on_row: {_SINK})", body), text)
 
-    def _streaming(self) -> list[list[str]]:
-        handed = self._handed_out is not None
-        sink, result = (f", mut on_row: {_SINK}", "bool") if handed else ("", "Option<Outputs<'_>>")
-        given = (
-            "`on_row` gets each row of the output that is finished; true after the last row"
-            if handed
-            else "The outputs after the last row, None before"
+    def _streaming(self) -> list[str]:
+        """The methods that take rows of the input."""
+        if self._handed_out is not None:
+            given = "`on_row` gets each row of the output that is finished; true after the last row"
+            sink, result, last = f", mut on_row: {_SINK}", "bool", "self.arrived == 0"
+            call = "handing_out(&mut on_row, || unsafe {{ ffi::push_row({}) }});"
+        else:
+            given = "The outputs after the last row, None before"
+            sink, result, last = "", "Option<Outputs<'_>>", "(self.arrived == 0).then(|| self.outputs())"
+            call = "unsafe {{ ffi::push_row({}) }};"
+        return _part(
+            "streaming",
+            ABOUT="\n".join(_documented((), f"Computes what the next row of the input makes possible. {given}.")),
+            **{"SINK": sink, "RESULT": result, "LAST": last},
+            **{"PUSH": call.format("place"), "PUSH_NEXT": call.format("ffi::next_row()")},
+            **{"ANEW": "restart" if self._states else "reset", "STATES": " States stay." if self._states else ""},
         )
-        call = (
-            "handing_out(&mut on_row, || unsafe {{ ffi::push_row({}) }});"
-            if handed
-            else "unsafe {{ ffi::push_row({}) }};"
-        )
-        safety = "// SAFETY: a row has as many bytes as the library reads, and the model is held."
-        counting = ["self.arrived = (self.arrived + 1) % INPUT_ROWS;"]
-        counting += ["self.arrived == 0"] if handed else ["(self.arrived == 0).then(|| self.outputs())"]
-        copied = [safety, "let place = row.as_ptr().cast();", call.format("place"), *counting]
-        placed = [safety, call.format("ffi::next_row()"), *counting]
-        anew = "restart" if self._states else "reset"
-        place = [
-            "// SAFETY: the row is in the arena, aligned to 4 bytes, and no step uses its bytes before it is pushed."
-        ]
-        place += ["unsafe { &mut *ffi::next_row().cast() }"]
-        dropped = [
-            "// SAFETY: the model is held, so nothing else calls the library.",
-            f"unsafe {{ ffi::{anew}() }};",
-            "self.arrived = 0;",
-        ]
-        states = " States stay." if self._states else ""
-        return [
-            _documented(
-                _block(f"pub fn push_row(&mut self, row: &InputRow{sink}) -> {result}", copied),
-                f"Computes what the next row of the input makes possible. {given}.",
-            ),
-            _documented(
-                _block("pub fn next_row(&mut self) -> &mut InputRow", place),
-                "The place of the next row, to be written and then pushed by [`Model::push_next_row`] without a copy.",
-            ),
-            _documented(
-                _block(f"pub fn push_next_row(&mut self{sink}) -> {result}", placed),
-                "The same as [`Model::push_row`] with the row that was written to [`Model::next_row`].",
-            ),
-            _documented(
-                _block(f"pub fn {anew}(&mut self)", dropped),
-                f"Abandons an unfinished inference: the next row is row 0.{states}",
-            ),
-        ]
 
     def _drop(self) -> list[str]:
         name = "Model<'_>" if self._arenas else "Model"
@@ -376,27 +318,7 @@ class Source:
 
     def _on_row(self) -> list[str]:
         """The function that the library calls, and how it finds the program's."""
-        return f"""
-type Sink<'a> = &'a mut dyn FnMut(usize, &OutputRow);
-
-static SINK: AtomicPtr<Sink<'static>> = AtomicPtr::new(null_mut());
-
-/// Calls `run` while rows of the output go to `sink`.
-fn handing_out(sink: &mut dyn FnMut(usize, &OutputRow), run: impl FnOnce()) {{
-    let mut sink: Sink<'_> = sink;
-    SINK.store(core::ptr::addr_of_mut!(sink).cast(), Ordering::Relaxed);
-    run();
-    SINK.store(null_mut(), Ordering::Relaxed);
-}}
-
-#[export_name = "{self._unit.name}_on_row"]
-extern "C" fn on_row(y: i32, row: *const OutputRow) {{
-    let sink = SINK.load(Ordering::Relaxed);
-    if !sink.is_null() {{
-        // SAFETY: `handing_out` waits for the library, which calls this with a row of its arena.
-        unsafe {{ (*sink)(y as usize, &*row) }};
-    }}
-}}""".strip().splitlines()
+        return _part("on_row", NAME=self._unit.name)
 
 
 _SINK = "impl FnMut(usize, &OutputRow)"

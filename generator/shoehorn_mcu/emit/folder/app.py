@@ -112,10 +112,6 @@ def _db_size(models: Models, task: Task | None, buffer: bool) -> int:
     return 0 if models.units[0].streamed and not buffer else db_bytes(models.units[0], task)
 
 
-def _flush_to_zero(units: Sequence[Unit]) -> dict[str, str]:
-    return {"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}
-
-
 def app_config_h(models: Models, board: Board, energy: Energy = Energy.NONE) -> str:
     """The macros of the table in emit/README.md, and compile-time assertions that the models fit the board."""
     spec, units, buffer = board.spec, models.units, int(models.db_buffer(board))
@@ -140,7 +136,7 @@ def app_config_h(models: Models, board: Board, energy: Energy = Energy.NONE) -> 
         **_other_types(units),
         **_of_some([form.states.app for form in forms]),
         **_real_bytes(units),
-        **_flush_to_zero(units),
+        **({"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}),
         **(sound.app(task, units[0].type(units[0].graph.inputs[0]).bytes) if task and hears(task) else {}),
         **({"SH_APP_ENERGY": str(energy.number)} if energy is not Energy.NONE else {}),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),

@@ -38,8 +38,7 @@ def app(task: Task, input_bytes: int) -> dict[str, str]:
 
 
 def _mel(hz: NDArray[np.float64]) -> NDArray[np.float64]:
-    mel: NDArray[np.float64] = 1127.0 * np.log1p(hz / 700.0)
-    return mel
+    return 1127.0 * np.log1p(hz / 700.0)
 
 
 def bands() -> tuple[NDArray[np.uint8], NDArray[np.float32]]:

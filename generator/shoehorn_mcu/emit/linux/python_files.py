@@ -6,44 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.linux.model_file import calls, row_shape
+from shoehorn_mcu.emit.templates import fill
 from shoehorn_mcu.emit.unit import Unit
-
-_TENSOR = '''
-class Tensor(NamedTuple):
-    """An input or an output. Where it is quantised, a real value is scale * (stored value - zero point)."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: numpy.dtype[Any]
-    scale: float | None
-    zero_point: int | None
-
-    def real(self, stored: Any) -> numpy.ndarray[Any, Any]:
-        """The real values, float32, of stored ones."""
-        values: numpy.ndarray[Any, Any] = numpy.asarray(stored).astype(numpy.float32)
-        if self.scale is None or self.zero_point is None:
-            return values
-        values -= numpy.float32(self.zero_point)
-        values *= numpy.float32(self.scale)
-        return values
-
-    def stored(self, real: Any) -> numpy.ndarray[Any, Any]:
-        """The stored values of real ones: the nearest that there are."""
-        if self.scale is None or self.zero_point is None:
-            return numpy.asarray(real).astype(self.dtype)
-        limits = numpy.iinfo(self.dtype)
-        values = numpy.rint(numpy.asarray(real, numpy.float64) / self.scale) + self.zero_point
-        found: numpy.ndarray[Any, Any] = numpy.clip(values, limits.min, limits.max).astype(self.dtype)
-        return found
-'''
-
-
-def _text(value: str) -> str:
-    """A Python literal of ASCII characters."""
-    return ascii(value)
 
 
 def plain(name: str) -> str:
@@ -57,7 +25,7 @@ def _tensor(unit: Unit, tensor: str) -> str:
     scale = zero = None
     if type_.quant is not None and np.issubdtype(type_.dtype.numpy, np.integer):
         scale, zero = float(type_.quant.scale), int(type_.quant.zero_point)
-    parts = (_text(tensor), repr(type_.shape), f'numpy.dtype("{type_.dtype.value}")', repr(scale), repr(zero))
+    parts = (ascii(tensor), repr(type_.shape), f'numpy.dtype("{type_.dtype.value}")', repr(scale), repr(zero))
     return f"    Tensor({', '.join(parts)}),"
 
 
@@ -72,41 +40,23 @@ def package(unit: Unit, version: str) -> str:
     first = unit.type(ends[0])
     if unit.streamed is None:
         arrays = ", ".join(f"{unit.name}.inputs[{i}]" for i in range(len(unit.graph.inputs)))
-        taken = [f"Arrays have the shapes and types of {arrays}."]
+        taken = f"Arrays have the shapes and types of {arrays}."
     else:
         names.append("row_shape")
-        taken = [f"Rows are arrays of {unit.name}.inputs[0].dtype, with the shape {unit.name}.row_shape."]
-    lines = [
-        f"# {c.SPDX}",
-        f'"""The model {plain(unit.graph.name)}, written by Shoehorn {__version__}.',
-        "",
-        *(f"{unit.name}.{name}: {about}" for name, about in functions.items()),
-        *taken,
-        "",
-        "One inference runs at a time in a process; a second thread gets an error meanwhile.",
-        '"""',
-        "",
-        "from typing import Any, NamedTuple",
-        "",
-        "import numpy",
-        "",
-        f"from {unit.name}._native import {', '.join(sorted(functions))}",
-        "",
-        f"__all__ = {sorted(names)!r}",
-        f"__version__ = {_text(version)}",
-        f"model_sha256 = {_text(unit.source_sha256)}  # of the model's file",
-        f"cores = {unit.cores}  # threads that share an inference",
-        "",
-        *_TENSOR.splitlines(),
-        "",
-        "",
+        taken = f"Rows are arrays of {unit.name}.inputs[0].dtype, with the shape {unit.name}.row_shape."
+    about = [*(f"{unit.name}.{name}: {about}" for name, about in functions.items()), taken]
+    tables = [
         *_tuple("inputs", "Tensor", [_tensor(unit, tensor) for tensor in unit.graph.inputs]),
         *_tuple("outputs", "Tensor", [_tensor(unit, tensor) for tensor in unit.graph.outputs]),
         *([f"row_shape = {row_shape(first)!r}"] if unit.streamed is not None else []),
-        *(_tuple("classes", "str", [f"    {_text(name)}," for name in unit.classes]) if unit.classes else []),
-        "",
+        *(_tuple("classes", "str", [f"    {name!a}," for name in unit.classes]) if unit.classes else []),
     ]
-    return "\n".join(lines)
+    values = {
+        **{"MODEL": plain(unit.graph.name), "VERSION": __version__, "NAME": unit.name, "CORES": unit.cores},
+        **{"CALLS": "\n".join(about), "FUNCTIONS": ", ".join(sorted(functions)), "ALL": repr(sorted(names))},
+        **{"WHEEL": ascii(version), "SHA256": ascii(unit.source_sha256), "VALUES": "\n".join(tables)},
+    }
+    return fill(FIRMWARE_TEMPLATES / "linux/package.py.in", values).decode()
 
 
 def stubs(unit: Unit) -> str:

@@ -96,7 +96,7 @@ class States(Form):
             data = repeated(unit, state)
             size, name = unit.type(state.read).bytes, f"state{number}"
             if data.nbytes == 0:
-                body.append(f"memset({address(unit, state.read)}, {_first_byte(unit, state)}, {size});")
+                body.append(f"memset({address(unit, state.read)}, {_initial(unit, state).tobytes()[0]}, {size});")
             else:
                 arrays += [c.array(name, _little_endian(data), "static const"), ""]
                 body += _copies(unit, state, name, data.nbytes)
@@ -137,10 +137,6 @@ def _initial(unit: Unit, state: State) -> Array:
     data = unit.graph.tensors[state.initial].data
     assert data is not None  # verify
     return data
-
-
-def _first_byte(unit: Unit, state: State) -> int:
-    return _initial(unit, state).tobytes()[0]
 
 
 def _copies(unit: Unit, state: State, name: str, part: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from operator import add
 from typing import Any
 
@@ -127,14 +127,11 @@ def first_places(site: Site, x: Value, axis: int, count: int, largest: bool, las
     return Value(shaped(site, found, (*shape[:place], count, *shape[place + 1 :])), x.order)
 
 
-def _arg(largest: bool) -> Callable[[Site], Value]:
-    def convert(site: Site) -> Value:
-        x = site.value(0)
-        axis = axis_of(site.attribute("axis", 0), x.rank)
-        found = first_places(site, x, axis, 1, largest, bool(site.attribute("select_last_index", 0)))
-        return found if site.attribute("keepdims", 1) else without(site, found, (axis,))
-
-    return convert
+def _arg(site: Site, largest: bool) -> Value:
+    x = site.value(0)
+    axis = axis_of(site.attribute("axis", 0), x.rank)
+    found = first_places(site, x, axis, 1, largest, bool(site.attribute("select_last_index", 0)))
+    return found if site.attribute("keepdims", 1) else without(site, found, (axis,))
 
 
 def _hardmax(site: Site) -> Value:
@@ -158,20 +155,16 @@ def _top_k(site: Site) -> tuple[Value, ...]:
     return gathered(site, x, found, axis), found
 
 
-def running(write: Write, initial: int) -> Callable[[Site], Value]:
+def running(write: Write, initial: int, site: Site) -> Value:
     """CumSum and its like."""
-
-    def convert(site: Site) -> Value:
-        x = site.value(0)
-        place = x.order.index(axis_of(site.integers(1, "axis")[0], x.rank))
-        dtype, shape = x.tensor.type.dtype, x.tensor.type.shape
-        made = formula(write, dtype, dtype)
-        flags: dict[str, Any] = {name: bool(site.attribute(name, 0)) for name in ("exclusive", "reverse")}
-        columns = along(site, x.tensor, place)
-        y = site.emit(Scan, columns, formula=made.text, initial=initial, **flags)
-        return Value(shaped(site, y, shape), x.order)
-
-    return convert
+    x = site.value(0)
+    place = x.order.index(axis_of(site.integers(1, "axis")[0], x.rank))
+    dtype, shape = x.tensor.type.dtype, x.tensor.type.shape
+    made = formula(write, dtype, dtype)
+    flags: dict[str, Any] = {name: bool(site.attribute(name, 0)) for name in ("exclusive", "reverse")}
+    columns = along(site, x.tensor, place)
+    y = site.emit(Scan, columns, formula=made.text, initial=initial, **flags)
+    return Value(shaped(site, y, shape), x.order)
 
 
 def gathered(site: Site, x: Value, indices: Value, axis: int) -> Value:
@@ -417,11 +410,11 @@ def _smallest(a: Term, b: Term) -> Term:
 
 
 ROWS: Mapping[str, Row[Convert]] = {
-    "ArgMax": Row(_arg(largest=True), (TopIndices,)),
-    "ArgMin": Row(_arg(largest=False), (TopIndices,)),
+    "ArgMax": Row(partial(_arg, largest=True), (TopIndices,)),
+    "ArgMin": Row(partial(_arg, largest=False), (TopIndices,)),
     "Det": Row(_det, real=(Map, Slice)),
-    "CumProd": Row(running(lambda a, b: a * b, 1), (Scan,)),
-    "CumSum": Row(running(add, 0), (Scan,)),
+    "CumProd": Row(partial(running, lambda a, b: a * b, 1), (Scan,)),
+    "CumSum": Row(partial(running, add, 0), (Scan,)),
     "Gather": Row(gather, (Gather, Slice, Concat)),
     "GatherElements": Row(_gather_elements, (Gather,)),
     "GatherND": Row(_gather_nd, (Gather, Map, Reduce)),

@@ -71,25 +71,21 @@ def _clamped(site: Site, low: float, high: float) -> Value:
     return affine(site, site.value(0), np.ones(1, np.float32), np.zeros(1, np.float32), RealClamp(low, high))
 
 
-def binary(op: type[Add] | type[Sub]) -> Callable[[Site], Value]:
+def binary(op: type[Add] | type[Sub], site: Site) -> Value:
     """Add or Sub; with one value per channel, it may become part of the op before."""
-
-    def convert(site: Site) -> Value:
-        sign = 1 if op is Add else -1
-        write = (lambda x, y: x + y) if op is Add else (lambda x, y: x - y)
-        if site.is_constant(1) and (per_channel := _per_channel(site, 0, 1)) is not None:
-            return affine(site, site.value(0), np.ones(1), sign * per_channel)
-        if site.is_constant(0) and (per_channel := _per_channel(site, 1, 0)) is not None:
-            return affine(site, site.value(1), np.full(1, sign), per_channel)
-        a, b = site.value(0), site.value(1)
-        finite = not {a.tensor.name, b.tensor.name} & site.builder.infinite  # the kernels clamp to finite numbers
-        real = {DType.FLOAT32} == {a.tensor.type.dtype, b.tensor.type.dtype}
-        if a.rank != b.rank or not 0 < a.rank <= MOST_DIMENSIONS or not real or not finite:
-            return maps.mapped(site, write, a, b)
-        left, right, order = site.in_one_order(a, b)
-        return Value(site.emit(op, left, right, clamp=NONE), order)
-
-    return convert
+    sign = 1 if op is Add else -1
+    write = (lambda x, y: x + y) if op is Add else (lambda x, y: x - y)
+    if site.is_constant(1) and (per_channel := _per_channel(site, 0, 1)) is not None:
+        return affine(site, site.value(0), np.ones(1), sign * per_channel)
+    if site.is_constant(0) and (per_channel := _per_channel(site, 1, 0)) is not None:
+        return affine(site, site.value(1), np.full(1, sign), per_channel)
+    a, b = site.value(0), site.value(1)
+    finite = not {a.tensor.name, b.tensor.name} & site.builder.infinite  # the kernels clamp to finite numbers
+    real = {DType.FLOAT32} == {a.tensor.type.dtype, b.tensor.type.dtype}
+    if a.rank != b.rank or not 0 < a.rank <= MOST_DIMENSIONS or not real or not finite:
+        return maps.mapped(site, write, a, b)
+    left, right, order = site.in_one_order(a, b)
+    return Value(site.emit(op, left, right, clamp=NONE), order)
 
 
 def mul(site: Site) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -39,9 +40,9 @@ def grid_sample(site: Site) -> Value:
     pixels, count = shaped(site, x, (n, prod(sizes), c)), _MODES[mode]
     sums: list[Value] = []
     for near in product(range(count), repeat=len(sizes)):
-        index = mapped(site, _index(near, sizes, count, padding, aligned), *places)
+        index = mapped(site, partial(_index, near, sizes, count, padding, aligned), *places)
         taken = as_plain(site.emit(Gather, pixels, index.tensor))
-        one = mapped(site, _weighted(near, sizes, count, padding), taken, *places)
+        one = mapped(site, partial(_weighted, near, sizes, count, padding), taken, *places)
         sums.append(mapped(site, lambda a, b: a + b, sums[-1], one) if sums else one)
     return Value(shaped(site, sums[-1].tensor, (n, *grid.shape[1:-1], c)), channels_last(value.rank))
 
@@ -58,20 +59,16 @@ def _first(place: Term, count: int) -> Term:
     return f.round_even(place) if count == 1 else f.floor(place) - float(count // 2 - 1)
 
 
-def _index(near: tuple[int, ...], sizes: list[int], count: int, padding: str, aligned: bool) -> Callable[..., Term]:
+def _index(near: tuple[int, ...], sizes: list[int], count: int, padding: str, aligned: bool, *places: Term) -> Term:
     """The index of one of the pixels around a place; one that is outside is moved inside."""
-
-    def write(*places: Term) -> Term:
-        total = places[0].constant(0, DType.INT32)
-        for place, offset, size in zip(places, near, sizes, strict=True):
-            at = _first(place, count) + float(offset)
-            if padding == "reflection":
-                low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
-                at = _reflected(at, low, high)
-            total = total * size + f.clip(at, 0.0, size - 1.0).cast(DType.INT32)
-        return total
-
-    return write
+    total = places[0].constant(0, DType.INT32)
+    for place, offset, size in zip(places, near, sizes, strict=True):
+        at = _first(place, count) + float(offset)
+        if padding == "reflection":
+            low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
+            at = _reflected(at, low, high)
+        total = total * size + f.clip(at, 0.0, size - 1.0).cast(DType.INT32)
+    return total
 
 
 def _reflected(x: Term, low: float, high: float) -> Term:
@@ -83,20 +80,16 @@ def _reflected(x: Term, low: float, high: float) -> Term:
     return f.truncate((away > span).select(2.0 * span - away, away) + low)
 
 
-def _weighted(near: tuple[int, ...], sizes: list[int], count: int, padding: str) -> Callable[..., Term]:
+def _weighted(near: tuple[int, ...], sizes: list[int], count: int, padding: str, pixel: Term, *places: Term) -> Term:
     """A pixel times its weight, which is 0 outside with a padding of zeros."""
-
-    def write(pixel: Term, *places: Term) -> Term:
-        weight = pixel.constant(1.0)
-        for place, offset, size in zip(places, near, sizes, strict=True):
-            first = _first(place, count)
-            at = first + float(offset)
-            weight = weight * _weight(place - at, count)
-            if padding == "zeros":
-                weight = ((at > -0.5) & (at < size - 0.5)).select(weight, 0.0)
-        return pixel * weight
-
-    return write
+    weight = pixel.constant(1.0)
+    for place, offset, size in zip(places, near, sizes, strict=True):
+        first = _first(place, count)
+        at = first + float(offset)
+        weight = weight * _weight(place - at, count)
+        if padding == "zeros":
+            weight = ((at > -0.5) & (at < size - 0.5)).select(weight, 0.0)
+    return pixel * weight
 
 
 def _weight(distance: Term, count: int) -> Term:

@@ -255,19 +255,16 @@ def table(
 
 def _nearest(v: Reals) -> Reals:
     """The nearest whole numbers, halves away from zero."""
-    away: Reals = np.copysign(np.floor(np.abs(v.astype(np.float64)) + 0.5), v).astype(np.float32)
-    return away
+    return np.copysign(np.floor(np.abs(v.astype(np.float64)) + 0.5), v).astype(np.float32)
 
 
 def power_of_e(v: Reals) -> Reals:
     """exp, rounded to single precision once."""
-    exact: Reals = np.exp(v.astype(np.float64)).astype(np.float32)
-    return exact
+    return np.exp(v.astype(np.float64)).astype(np.float32)
 
 
 def _inverse_above_one(v: Reals) -> Reals:
-    inverse: Reals = np.float32(1) / (np.float32(1) + v)
-    return inverse
+    return np.float32(1) / (np.float32(1) + v)
 
 
 def looked_up(x: Term, table: tuple[int, ...]) -> Term:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,13 +79,9 @@ def cast(site: Site, value: Value, dtype: DType) -> Value:
     return value if own is dtype else mapped(site, lambda x: x.cast(dtype), value)
 
 
-def unary(write: Callable[[Term], Term]) -> Convert:
+def unary(write: Callable[[Term], Term], site: Site) -> Value:
     """An op of one operand without attributes."""
-
-    def convert(site: Site) -> Value:
-        return mapped(site, write, site.value(0))
-
-    return convert
+    return mapped(site, write, site.value(0))
 
 
 def with_numbers(write: Callable[..., Term], **defaults: float) -> Convert:
@@ -97,13 +94,9 @@ def with_numbers(write: Callable[..., Term], **defaults: float) -> Convert:
     return convert
 
 
-def binary(write: Callable[[Term, Term], Term]) -> Convert:
+def binary(write: Callable[[Term, Term], Term], site: Site) -> Value:
     """An op of two operands."""
-
-    def convert(site: Site) -> Value:
-        return mapped(site, write, site.value(0), site.value(1))
-
-    return convert
+    return mapped(site, write, site.value(0), site.value(1))
 
 
 def chained(write: Callable[[Term, Term], Term], mean: bool = False) -> Convert:
@@ -239,7 +232,7 @@ def _selu(x: Term, alpha: float, gamma: float) -> Term:
 
 def _rounded(write: Callable[[Term], Term]) -> Convert:
     """A rounding; integers stay as they are."""
-    return unary(lambda x: write(x) if x.dtype is DType.FLOAT32 else x)
+    return partial(unary, lambda x: write(x) if x.dtype is DType.FLOAT32 else x)
 
 
 SUM = chained(lambda a, b: a + b)
@@ -291,8 +284,8 @@ BINARY: Mapping[str, Callable[[Term, Term], Term]] = {
 }
 
 CONVERTERS: Mapping[str, Convert] = {
-    **{code: unary(write) for code, write in UNARY.items()},
-    **{code: binary(write) for code, write in BINARY.items()},
+    **{code: partial(unary, write) for code, write in UNARY.items()},
+    **{code: partial(binary, write) for code, write in BINARY.items()},
     "BitCast": _bit_cast,
     "BitShift": _shift,
     "Cast": lambda site: cast(site, site.value(0), element_type(site.attribute("to", 0))),

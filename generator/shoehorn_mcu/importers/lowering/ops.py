@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers.forms import FOLDED, NOTHING, Forms, In, Kind, Row, converters
@@ -59,8 +60,8 @@ ROWS: Mapping[str, Row[columns.Convert]] = {
     **{code: Row(convert) for code, convert in maps.CONVERTERS.items()},
     **columns.ROWS,
     **{code: Row(recurrent.recurrent, (ops.Recurrence, ops.Dense)) for code in ("GRU", "LSTM", "RNN")},
-    "Add": Row(elements.binary(ops.Add), real=(ops.Add, *FOLDED, ops.Map)),
-    "AveragePool": Row(windows.pool(ops.AveragePool2d), real=(ops.AveragePool2d, ops.Map)),
+    "Add": Row(partial(elements.binary, ops.Add), real=(ops.Add, *FOLDED, ops.Map)),
+    "AveragePool": Row(partial(windows.pool, ops.AveragePool2d), real=(ops.AveragePool2d, ops.Map)),
     "BatchNormalization": Row(linear.batch_normalization, real=FOLDED),
     "Clip": Row(elements.clip, real=(*FOLDED, ops.Map)),
     "Col2Im": Row(transposed.col2im, real=(ops.Conv2d,), kinds=(Kind.FLOAT32,)),
@@ -88,7 +89,7 @@ ROWS: Mapping[str, Row[columns.Convert]] = {
     "LpNormalization": Row(norms.lp_normalization, (ops.Reduce, ops.Map)),
     "LpPool": Row(windows.lp_pool),
     "MatMul": Row(_matmul, (ops.MatMul,), real=(ops.Dense, ops.MatMul)),
-    "MaxPool": Row(windows.pool(ops.MaxPool2d), real=(ops.MaxPool2d, ops.Map)),
+    "MaxPool": Row(partial(windows.pool, ops.MaxPool2d), real=(ops.MaxPool2d, ops.Map)),
     "MeanVarianceNormalization": Row(norms.mean_variance_normalization, real=(ops.Mean, ops.Map)),
     "Mul": Row(elements.mul, real=(*FOLDED, ops.Map)),
     "Pad": Row(layout.pad, (ops.Pad, ops.Slice, ops.Concat)),
@@ -102,7 +103,7 @@ ROWS: Mapping[str, Row[columns.Convert]] = {
     "SpaceToDepth": Row(layout.space_to_depth, (ops.Transpose,)),
     "Split": Row(layout.split, (ops.Slice,)),
     "Squeeze": Row(layout.squeeze, NOTHING),
-    "Sub": Row(elements.binary(ops.Sub), real=(ops.Sub, *FOLDED, ops.Map)),
+    "Sub": Row(partial(elements.binary, ops.Sub), real=(ops.Sub, *FOLDED, ops.Map)),
     "Tile": Row(layout.tile, (ops.Concat,)),
     "Transpose": Row(layout.transpose, (ops.Transpose,)),
     "Unsqueeze": Row(layout.unsqueeze, NOTHING),

@@ -69,10 +69,6 @@ class Operands:
         return self.over_x[g] + self.over_h[g]
 
 
-def _rnn(of: Operands) -> list[Term]:
-    return [of.act[0](of.gate(0))]
-
-
 def _gru_after(of: Operands) -> list[Term]:
     """Gates z, r, h; the reset gate is applied behind the matrix."""
     z, r = of.act[0](of.gate(0)), of.act[0](of.gate(1))
@@ -109,7 +105,7 @@ def lstm(coupled: bool = False, cell_clip: float = 0.0) -> Cell:
 
 def _cell(site: Site) -> Cell:
     if site.node.code == "RNN":
-        return Cell(1, 1, 0, 1, _rnn)
+        return Cell(1, 1, 0, 1, lambda of: [of.act[0](of.gate(0))])
     if site.node.code == "LSTM":
         return lstm(bool(site.attribute("input_forget", 0)))
     if site.attribute("linear_before_reset", 0):

@@ -130,5 +130,4 @@ def dft(site: Site) -> Value:
 def _transformed(rows: Array, size: int, inverse: bool, real: bool) -> Array:
     if real:
         return np.fft.irfft(rows, n=size, axis=-1).astype(np.complex128)
-    found: Array = np.fft.ifft(rows, n=size, axis=-1) if inverse else np.fft.fft(rows, n=size, axis=-1)
-    return found
+    return np.fft.ifft(rows, n=size, axis=-1) if inverse else np.fft.fft(rows, n=size, axis=-1)

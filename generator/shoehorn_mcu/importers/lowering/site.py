@@ -100,8 +100,7 @@ class Site:
         value: Any = self.node.attributes.get(name, default)
         if not isinstance(value, type(default)):
             raise ImportFault(f"its attribute '{name}' is {value!r}; export it again")
-        found: T = value
-        return found
+        return value
 
     def given(self, place: int) -> bool:
         """Whether the op has this operand."""

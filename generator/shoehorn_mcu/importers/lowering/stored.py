@@ -202,20 +202,16 @@ def squares(of: Quant) -> Unary:
     return lambda x: _centred(x, of) * _centred(x, of)
 
 
-def normalised(of: Quant, dtype: DType, shifted: bool) -> Binary:
+def normalised(of: Quant, dtype: DType, shifted: bool, x: Term, total: Term) -> Term:
     """An element by the root of the sum of all squares, at the scale 1/128: integer_ops/l2normalization.h.
 
     `shifted`: the element is multiplied by 128 ahead, not as far as the whole shift asks for: l2normalization.h.
     """
-
-    def write(x: Term, total: Term) -> Term:
-        multiplier, right = _inverse_root(total)
-        left = right.constant(7) if shifted else f.maximum(7 - right, 0)
-        ahead = _centred(x, of) << left
-        behind = right if shifted else f.maximum(right - 7, 0)
-        return fitted(shifted_right(high_product(ahead, multiplier), behind), dtype)
-
-    return write
+    multiplier, right = _inverse_root(total)
+    left = right.constant(7) if shifted else f.maximum(7 - right, 0)
+    ahead = _centred(x, of) << left
+    behind = right if shifted else f.maximum(right - 7, 0)
+    return fitted(shifted_right(high_product(ahead, multiplier), behind), dtype)
 
 
 def bounded(of: Quant, to: Quant, low: int, high: int, dtype: DType) -> Unary:

@@ -82,37 +82,33 @@ def _rounded_up(n: int, k: int, s: int, first: int, last: int) -> int:
     return max(last, (count - 1) * s + k - n - first)
 
 
-def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
+def pool(op: type[AveragePool2d] | type[MaxPool2d], site: Site) -> Value:
     """A pool of N, C and one to three dimensions."""
-
-    def convert(site: Site) -> Value:
-        if any(site.node.outputs[1:]):
-            raise Unsupported("its indices are used")
-        value = site.value(0)
-        x = site.last(value)
-        sizes = x.type.shape[1:-1]
-        if value.rank < 3:
-            raise Unsupported(f"its input has {value.rank} dimensions, 3 at least are needed")
-        of, counted = window(site, sizes), bool(site.attribute("count_include_pad", 0)) and op is AveragePool2d
-        if counted and site.attribute("ceil_mode", 0) and any((*of.before, *of.after)):
-            return _by_taps(site, x, of, mean=True, counted=counted)
-        real = x.type.dtype is DType.FLOAT32
-        if len(sizes) > 2 or not of.plain or (x.type.quant is None and not real):
-            return _by_taps(site, x, of, op is AveragePool2d, counted)
-        n, *_, c = x.type.shape
-        high = (1,) * (2 - len(sizes))
-        x, zeros = shaped(site, x, (n, *high, *sizes, c)), (0,) * (2 - len(sizes))
-        kernel, stride = high + of.kernel, high + of.stride
-        (top, left), (bottom, right) = zeros + of.before, zeros + of.after
-        padding = Padding(top, bottom, left, right)
-        if counted and padding != Padding():
-            x = padded(site, x, (0, top, left, 0), (0, bottom, right, 0), x.type.zero)
-            padding = Padding()
-        clamp = RealClamp() if x.type.quant is None else Clamp(*x.type.dtype.limits)
-        made = site.emit(op, x, kernel=kernel, stride=stride, padding=padding, clamp=clamp)
-        return site.imaged(made, value.rank)
-
-    return convert
+    if any(site.node.outputs[1:]):
+        raise Unsupported("its indices are used")
+    value = site.value(0)
+    x = site.last(value)
+    sizes = x.type.shape[1:-1]
+    if value.rank < 3:
+        raise Unsupported(f"its input has {value.rank} dimensions, 3 at least are needed")
+    of, counted = window(site, sizes), bool(site.attribute("count_include_pad", 0)) and op is AveragePool2d
+    if counted and site.attribute("ceil_mode", 0) and any((*of.before, *of.after)):
+        return _by_taps(site, x, of, mean=True, counted=counted)
+    real = x.type.dtype is DType.FLOAT32
+    if len(sizes) > 2 or not of.plain or (x.type.quant is None and not real):
+        return _by_taps(site, x, of, op is AveragePool2d, counted)
+    n, *_, c = x.type.shape
+    high = (1,) * (2 - len(sizes))
+    x, zeros = shaped(site, x, (n, *high, *sizes, c)), (0,) * (2 - len(sizes))
+    kernel, stride = high + of.kernel, high + of.stride
+    (top, left), (bottom, right) = zeros + of.before, zeros + of.after
+    padding = Padding(top, bottom, left, right)
+    if counted and padding != Padding():
+        x = padded(site, x, (0, top, left, 0), (0, bottom, right, 0), x.type.zero)
+        padding = Padding()
+    clamp = RealClamp() if x.type.quant is None else Clamp(*x.type.dtype.limits)
+    made = site.emit(op, x, kernel=kernel, stride=stride, padding=padding, clamp=clamp)
+    return site.imaged(made, value.rank)
 
 
 def combined_windows(site: Site, x: Tensor, of: Window, outside: float, write: Write) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,30 +139,23 @@ def _matmul(of: _Fused) -> Iterator[NodeProto]:
         yield of.made("Mul", [of.name("product"), of.name("factor")], result)
 
 
-def _bias_gelu(approximate: str) -> Callable[[_Fused], Iterator[NodeProto]]:
-    def parts(of: _Fused) -> Iterator[NodeProto]:
-        real = of.read(0)
-        if of.given(1):
-            yield of.made("Add", [real, of.read(1)], of.name("sum"))
-            real = of.name("sum")
-        yield of.made("Gelu", [real], of.node.output[0], approximate=approximate)
-
-    return parts
+def _bias_gelu(approximate: str, of: _Fused) -> Iterator[NodeProto]:
+    real = of.read(0)
+    if of.given(1):
+        yield of.made("Add", [real, of.read(1)], of.name("sum"))
+        real = of.name("sum")
+    yield of.made("Gelu", [real], of.node.output[0], approximate=approximate)
 
 
 def _quick_gelu(of: _Fused) -> Iterator[NodeProto]:
     yield of.made("Swish", [of.read(0)], of.node.output[0], alpha=of.number("alpha", 1.702))
 
 
-def _skipped(code: str, bias: int) -> Callable[[_Fused], Iterator[NodeProto]]:
+def _skipped(code: str, bias: int, of: _Fused) -> Iterator[NodeProto]:
     """A normalisation of the sum of two values and a bias; the sum is the last result."""
-
-    def parts(of: _Fused) -> Iterator[NodeProto]:
-        total = of.node.output[3] if of.wanted(3) else of.name("sum")
-        yield from of.sum([of.read(0), of.read(1), *of.optional(bias)], total)
-        yield from _normalised(of, code, total, [of.read(2), *(of.optional(3) if bias > 3 else [])])
-
-    return parts
+    total = of.node.output[3] if of.wanted(3) else of.name("sum")
+    yield from of.sum([of.read(0), of.read(1), *of.optional(bias)], total)
+    yield from _normalised(of, code, total, [of.read(2), *(of.optional(3) if bias > 3 else [])])
 
 
 def _normalised(of: _Fused, code: str, x: str, ends: Sequence[str]) -> Iterator[NodeProto]:
@@ -246,19 +240,19 @@ def _nhwc_max_pool(of: _Fused) -> Iterator[NodeProto]:
 
 
 FUSED: Mapping[str, Callable[[Any], Iterator[NodeProto]]] = {
-    "com.microsoft.BiasGelu": _bias_gelu("none"),
+    "com.microsoft.BiasGelu": partial(_bias_gelu, "none"),
     "com.microsoft.DynamicQuantizeMatMul": _dynamic_matmul,
     "com.microsoft.EmbedLayerNormalization": _embedded,
-    "com.microsoft.FastGelu": _bias_gelu("tanh"),
+    "com.microsoft.FastGelu": partial(_bias_gelu, "tanh"),
     "com.microsoft.FusedConv": _conv,
     "com.microsoft.FusedGemm": _gemm,
     "com.microsoft.FusedMatMul": _matmul,
-    "com.microsoft.Gelu": _bias_gelu("none"),
+    "com.microsoft.Gelu": partial(_bias_gelu, "none"),
     "com.microsoft.MatMulIntegerToFloat": _matmul_to_float,
     "com.microsoft.NhwcMaxPool": _nhwc_max_pool,
     "com.microsoft.QuickGelu": _quick_gelu,
     "com.microsoft.SimplifiedLayerNormalization": _simplified,
-    "com.microsoft.SkipLayerNormalization": _skipped("LayerNormalization", 4),
-    "com.microsoft.SkipSimplifiedLayerNormalization": _skipped("RMSNormalization", 3),
+    "com.microsoft.SkipLayerNormalization": partial(_skipped, "LayerNormalization", 4),
+    "com.microsoft.SkipSimplifiedLayerNormalization": partial(_skipped, "RMSNormalization", 3),
 }
 """By the op's name."""

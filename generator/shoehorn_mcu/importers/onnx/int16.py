@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -45,15 +46,11 @@ def wide_target(target: Quant) -> Quant:
     return Quant((target.scale * _STEPS_OF_8_BITS / int16.HIGH,), (0,))
 
 
-def _of_two(write: Callable[[tuple[Quant, Quant], Chain], int16.Binary]) -> Convert:
+def _of_two(write: Callable[[tuple[Quant, Quant], Chain], int16.Binary], of: Chain) -> Value:
     """An op of two operands by their scales."""
-
-    def convert(of: Chain) -> Value:
-        a, b = (_operand(of, place) for place in (0, 1))
-        made = write((a.tensor.type.quantised, b.tensor.type.quantised), of)
-        return maps.of_stored(of.site, made, a, b, quant=of.target)
-
-    return convert
+    a, b = (_operand(of, place) for place in (0, 1))
+    made = write((a.tensor.type.quantised, b.tensor.type.quantised), of)
+    return maps.of_stored(of.site, made, a, b, quant=of.target)
 
 
 def _operand(of: Chain, place: int) -> Value:
@@ -78,19 +75,11 @@ def _bounded(of: Chain, low: float, high: float) -> Value:
     return maps.of_stored(of.site, write, x, quant=of.target)
 
 
-def _clip(of: Chain) -> Value:
-    return _bounded(of, *elements.bounds(of.site))
-
-
-def _curve(write: Callable[[Quant, Quant], int16.Unary]) -> Convert:
+def _curve(write: Callable[[Quant, Quant], int16.Unary], of: Chain) -> Value:
     """A function of one operand whose results are between -1 and 1."""
-
-    def convert(of: Chain) -> Value:
-        x = of.site.value(0)
-        made = maps.of_stored(of.site, write(x.tensor.type.quantised, of.target), x, quant=of.target)
-        return bounded(of, made)
-
-    return convert
+    x = of.site.value(0)
+    made = maps.of_stored(of.site, write(x.tensor.type.quantised, of.target), x, quant=of.target)
+    return bounded(of, made)
 
 
 def _mean(of: Chain, axes: tuple[int, ...] | None) -> Value:
@@ -122,16 +111,16 @@ ROWS: Mapping[str, Row[Convert]] = {
     "ConvTranspose": Row(int8.CONVERTERS["ConvTranspose"], (ops.TransposeConv2d,)),
     "Gemm": Row(int8.CONVERTERS["Gemm"], (ops.Dense,)),
     "MatMul": Row(int8.CONVERTERS["MatMul"], (ops.Dense,)),
-    "Add": Row(_of_two(lambda operands, of: int16.summed(1, operands, of.target, of.clamp()))),
-    "Clip": Row(_clip),
+    "Add": Row(partial(_of_two, lambda operands, of: int16.summed(1, operands, of.target, of.clamp()))),
+    "Clip": Row(lambda of: _bounded(of, *elements.bounds(of.site))),
     "GlobalAveragePool": Row(lambda of: _mean(of, tuple(range(2, of.site.value(0).rank))), (ops.Map, ops.Reduce)),
-    "Mul": Row(_of_two(lambda operands, of: int16.multiplied(operands, of.target, of.clamp()))),
+    "Mul": Row(partial(_of_two, lambda operands, of: int16.multiplied(operands, of.target, of.clamp()))),
     "ReduceMean": Row(_reduce_mean, (ops.Map, ops.Reduce)),
     "Relu": Row(lambda of: _bounded(of, 0.0, math.inf)),
-    "Sigmoid": Row(_curve(int16.logistic)),
+    "Sigmoid": Row(partial(_curve, int16.logistic)),
     "Softmax": Row(_softmax, (ops.Map, ops.Reduce)),
-    "Sub": Row(_of_two(lambda operands, of: int16.summed(-1, operands, of.target, of.clamp()))),
-    "Tanh": Row(_curve(int16.tanh)),
+    "Sub": Row(partial(_of_two, lambda operands, of: int16.summed(-1, operands, of.target, of.clamp()))),
+    "Tanh": Row(partial(_curve, int16.tanh)),
 }
 """Ops that compute with int16, by ONNX's name; all others are computed in float32 where they can be."""
 

@@ -195,7 +195,7 @@ def average_pool(of: Chain) -> Value:
     ratio = of.site.value(0).tensor.type.quantised.scale / of.target.scale
     if ratio > _COARSER:
         raise Unsupported(f"its operand's scale is {ratio:.3g} times its result's, up to {_COARSER} is supported")
-    return keeping(pool(ops.AveragePool2d))(of)
+    return keeping(partial(pool, ops.AveragePool2d))(of)
 
 
 _COARSER = 2
@@ -225,5 +225,8 @@ _MOVES = (
     *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
 )
 
-MOVERS: Mapping[str, columns.Convert] = {**{code: PLAIN[code] for code in _MOVES}, "MaxPool": pool(ops.MaxPool2d)}
+MOVERS: Mapping[str, columns.Convert] = {
+    **{code: PLAIN[code] for code in _MOVES},
+    "MaxPool": partial(pool, ops.MaxPool2d),
+}
 """Ops that only move or choose elements of their first operand, which keep their quantisation."""

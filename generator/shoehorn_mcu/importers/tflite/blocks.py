@@ -11,19 +11,15 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.movers import padded, shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
-from shoehorn_mcu.importers.tflite.by_onnx import Convert, of_image
+from shoehorn_mcu.importers.tflite.by_onnx import of_image
 from shoehorn_mcu.importers.tflite.site import Site
 
 
-def blocks(code: str) -> Convert:
+def blocks(code: str, site: Site, there: onnx.Site) -> Value:
     """DEPTH_TO_SPACE and its reverse: TFLite's images have their channels last."""
-
-    def convert(site: Site, there: onnx.Site) -> Value:
-        if (rank := there.value(0).rank) != 4:
-            raise Unsupported(f"its input has {rank} dimensions, 4 are needed")
-        return as_plain(of_image(there, code, 0, (), {"blocksize": site.options.block_size}))
-
-    return convert
+    if (rank := there.value(0).rank) != 4:
+        raise Unsupported(f"its input has {rank} dimensions, 4 are needed")
+    return as_plain(of_image(there, code, 0, (), {"blocksize": site.options.block_size}))
 
 
 def pairs(site: Site, place: int, role: str, count: int) -> NDArray[np.int64]:

@@ -22,14 +22,10 @@ def of(kind: type[Op], *roles: str, **fields: str) -> Callable[[Site], Part]:
     return convert
 
 
-def binary(kind: type[ops.Binary]) -> Callable[[Site], Part]:
+def binary(kind: type[ops.Binary], site: Site) -> Part:
     """ADD, SUB, MUL: any scales; shapes broadcast as in NumPy."""
-
-    def convert(site: Site) -> Part:
-        a, b = site.input(0, "first input"), site.input(1, "second input")
-        return site.part(kind, a, b, clamp=clamp(site.options.activation, site.output))
-
-    return convert
+    a, b = site.input(0, "first input"), site.input(1, "second input")
+    return site.part(kind, a, b, clamp=clamp(site.options.activation, site.output))
 
 
 def quantize(site: Site) -> Part:
@@ -39,18 +35,14 @@ def quantize(site: Site) -> Part:
     return site.part(kind, x)
 
 
-def pool(kind: type[ops.Pool2d]) -> Callable[[Site], Part]:
+def pool(kind: type[ops.Pool2d], site: Site) -> Part:
     """AVERAGE_POOL_2D, MAX_POOL_2D: input and output have the same quantisation, because stored values are pooled."""
-
-    def convert(site: Site) -> Part:
-        options, x = site.options, site.input(0, "input")
-        size = image(x.type).shape[1:3]
-        kernel, stride = positive(options.kernel, "kernel"), positive(options.stride, "stride")
-        rounding = {"halves_up": options.halves_up} if kind is ops.AveragePool2d else {}
-        around, bounds = padding(options.scheme, size, kernel, stride), clamp(options.activation, site.output)
-        return site.part(kind, x, kernel=kernel, stride=stride, padding=around, clamp=bounds, **rounding)
-
-    return convert
+    options, x = site.options, site.input(0, "input")
+    size = image(x.type).shape[1:3]
+    kernel, stride = positive(options.kernel, "kernel"), positive(options.stride, "stride")
+    rounding = {"halves_up": options.halves_up} if kind is ops.AveragePool2d else {}
+    around, bounds = padding(options.scheme, size, kernel, stride), clamp(options.activation, site.output)
+    return site.part(kind, x, kernel=kernel, stride=stride, padding=around, clamp=bounds, **rounding)
 
 
 def mean(site: Site) -> Part:
@@ -60,15 +52,11 @@ def mean(site: Site) -> Part:
     return site.part(ops.Mean, x, axes=tuple(axes), keep_dims=site.options.keep_dims)
 
 
-def resize(kind: type[ops.Resize]) -> Callable[[Site], Part]:
+def resize(kind: type[ops.Resize], site: Site) -> Part:
     """RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR of int8 to a constant size."""
-
-    def convert(site: Site) -> Part:
-        options, x = site.options, site.input(0, "input")
-        corners, half = options.align_corners, options.half_pixel_centers
-        return site.part(kind, x, size=resized_to(site), align_corners=corners, half_pixel_centers=half)
-
-    return convert
+    options, x = site.options, site.input(0, "input")
+    corners, half = options.align_corners, options.half_pixel_centers
+    return site.part(kind, x, size=resized_to(site), align_corners=corners, half_pixel_centers=half)
 
 
 def resized_to(site: Site) -> tuple[int, int]:

@@ -36,16 +36,12 @@ def _scale(site: Site, tensor: Tensor) -> Quant:
     return one_scale(tensor, tensor.type.quant or site.wide.get(tensor.name))
 
 
-def converter(convert: Callable[[Site, onnx.Site], Value]) -> Callable[[Site], Part]:
+def converter(convert: Callable[[Site, onnx.Site], Value], site: Site) -> Part:
     """A converter whose formulas are of stored values."""
-
-    def converted(site: Site) -> Part:
-        for tensor in (*site.inputs[:2], *site.outputs):
-            if tensor is not None and tensor.type.dtype is DType.INT16:
-                quant_of(tensor)
-        return by_onnx.converter(convert)(site)
-
-    return converted
+    for tensor in (*site.inputs[:2], *site.outputs):
+        if tensor is not None and tensor.type.dtype is DType.INT16:
+            quant_of(tensor)
+    return by_onnx.converter(convert)(site)
 
 
 Write = Callable[[Site], Callable[..., Term]]
@@ -93,7 +89,7 @@ def _mean(site: Site, there: onnx.Site) -> Value:
     count = math.prod(x.type.shape[axis] for axis in axes)
     ahead, behind = int16.mean(quant_of(x), quant_of(site.output), count)
     wide = maps.of_stored(there, ahead, there.value(0))
-    total = real.reduction("ReduceSum")(site, replace(there, values={**there.values, there.node.inputs[0]: wide}))
+    total = real.reduction("ReduceSum", site, replace(there, values={**there.values, there.node.inputs[0]: wide}))
     assert isinstance(total, Value)
     return maps.of_stored(there, behind, total)
 
@@ -106,10 +102,6 @@ def _softmax(site: Site, there: onnx.Site) -> Value:
     return as_plain(int16.softmax(there, x, quant_of(site.output), beta))
 
 
-def _leaky_relu(site: Site) -> int16.Unary:
-    return int16.leaky_relu(quant_of(site.input(0, "input")), quant_of(site.output), site.options.factor)
-
-
 _FORMULAS: Mapping[str, Write] = {
     "ADD": _double(partial(int16.summed, 1)),
     "SUB": _double(partial(int16.summed, -1)),
@@ -118,14 +110,16 @@ _FORMULAS: Mapping[str, Write] = {
     "RELU6": _relu6,
     "LOGISTIC": _unary(int16.logistic),
     "TANH": _unary(int16.tanh),
-    "LEAKY_RELU": _leaky_relu,
+    "LEAKY_RELU": lambda site: int16.leaky_relu(
+        quant_of(site.input(0, "input")), quant_of(site.output), site.options.factor
+    ),
 }
 """Ops whose operands and results are all int16."""
 
 CONVERTERS: Mapping[str, Callable[[Site], Part]] = {
-    **{code: converter(_formula(write)) for code, write in _FORMULAS.items()},
+    **{code: partial(converter, _formula(write)) for code, write in _FORMULAS.items()},
     "QUANTIZE": by_onnx.converter(_formula(_quantize)),
     "DEQUANTIZE": by_onnx.converter(_formula(lambda site: int16.dequantised(_scale(site, site.input(0, "input"))))),
-    "MEAN": converter(_mean),
+    "MEAN": partial(converter, _mean),
     "SOFTMAX": by_onnx.converter(_softmax),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -68,13 +69,13 @@ _OWN: Mapping[str, Converter] = {
     "DEPTHWISE_CONV_2D": Converter((2, 3), linear.depthwise_conv_2d, (ops.DepthwiseConv2d,), also=_BOTH),
     "TRANSPOSE_CONV": Converter((3, 4), linear.transpose_conv, (ops.TransposeConv2d,), also=(Kind.INT16,)),
     "FULLY_CONNECTED": Converter((2, 3), linear.fully_connected, (ops.Dense,), also=_BOTH),
-    "ADD": Converter((2, 2), elements.binary(ops.Add), (ops.Add,), also=(Kind.FLOAT32,)),
-    "SUB": Converter((2, 2), elements.binary(ops.Sub), (ops.Sub,), also=(Kind.FLOAT32,)),
-    "MUL": Converter((2, 2), elements.binary(ops.Mul), (ops.Mul,)),
+    "ADD": Converter((2, 2), partial(elements.binary, ops.Add), (ops.Add,), also=(Kind.FLOAT32,)),
+    "SUB": Converter((2, 2), partial(elements.binary, ops.Sub), (ops.Sub,), also=(Kind.FLOAT32,)),
+    "MUL": Converter((2, 2), partial(elements.binary, ops.Mul), (ops.Mul,)),
     "MAXIMUM": Converter((2, 2), elements.of(ops.Maximum, "first input", "second input"), (ops.Maximum,)),
     "MINIMUM": Converter((2, 2), elements.of(ops.Minimum, "first input", "second input"), (ops.Minimum,)),
-    "AVERAGE_POOL_2D": Converter((1, 1), elements.pool(ops.AveragePool2d), (ops.AveragePool2d,), also=_BOTH),
-    "MAX_POOL_2D": Converter((1, 1), elements.pool(ops.MaxPool2d), (ops.MaxPool2d,), also=_BOTH),
+    "AVERAGE_POOL_2D": Converter((1, 1), partial(elements.pool, ops.AveragePool2d), (ops.AveragePool2d,), also=_BOTH),
+    "MAX_POOL_2D": Converter((1, 1), partial(elements.pool, ops.MaxPool2d), (ops.MaxPool2d,), also=_BOTH),
     "REDUCE_MAX": Converter((2, 2), layout.reduce_max, (ops.MaxPool2d,), also=(Kind.INT16,)),
     "MEAN": Converter((2, 2), elements.mean, (ops.Mean,), also=(Kind.FLOAT32,)),
     "SOFTMAX": Converter(
@@ -85,7 +86,9 @@ _OWN: Mapping[str, Converter] = {
     "PRELU": Converter((2, 2), elements.of(ops.Prelu, "input", "alpha"), (ops.Prelu,)),
     "QUANTIZE": Converter((1, 1), elements.quantize, (ops.Quantize, ops.Requantize)),
     "DEQUANTIZE": Converter((1, 1), elements.of(ops.Dequantize, "input"), (ops.Dequantize,)),
-    "RESIZE_NEAREST_NEIGHBOR": Converter((2, 2), elements.resize(ops.ResizeNearest), (ops.ResizeNearest,), also=_ALL),
+    "RESIZE_NEAREST_NEIGHBOR": Converter(
+        (2, 2), partial(elements.resize, ops.ResizeNearest), (ops.ResizeNearest,), also=_ALL
+    ),
     "RESIZE_BILINEAR": Converter(
         (2, 2), bilinear, (ops.ResizeBilinear,), real_makes=(ops.Map, ops.Gather, ops.Slice, ops.Concat)
     ),

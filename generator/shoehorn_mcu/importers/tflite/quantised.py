@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from shoehorn_mcu.importers.fault import Unsupported
@@ -270,7 +271,7 @@ def _normalised(site: Site, there: onnx.Site) -> Value:
     squares = maps.mapped(there, stored.squares(of), x)
     total = columns.reduced(there, squares, axes, lambda a, b: a + b)
     shifted = site.options.shifted
-    return maps.mapped(there, stored.normalised(of, _dtype(site), shifted), x, total)
+    return maps.mapped(there, partial(stored.normalised, of, _dtype(site), shifted), x, total)
 
 
 def _log_softmax(site: Site, there: onnx.Site) -> Value:

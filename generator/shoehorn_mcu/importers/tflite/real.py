@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -37,45 +38,34 @@ from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term
 
 
-def activated(write: Callable[[Term, Term], Term]) -> Convert:
+def activated(write: Callable[[Term, Term], Term], site: Site, there: onnx.Site) -> Value:
     """A formula of two operands with a fused activation."""
+    bounds = BOUNDS.get(site.options.activation)
+    if bounds is None:
+        raise Unsupported(f"fused activation {site.options.activation.name}")
+    low, high = bounds
 
-    def convert(site: Site, there: onnx.Site) -> Value:
-        bounds = BOUNDS.get(site.options.activation)
-        if bounds is None:
-            raise Unsupported(f"fused activation {site.options.activation.name}")
-        low, high = bounds
+    def whole(a: Term, b: Term) -> Term:
+        y = write(a, b)
+        y = y if low is None else f.maximum(y, y.constant(low))
+        return y if high is None else f.minimum(y, y.constant(high))
 
-        def whole(a: Term, b: Term) -> Term:
-            y = write(a, b)
-            y = y if low is None else f.maximum(y, y.constant(low))
-            return y if high is None else f.minimum(y, y.constant(high))
-
-        return maps.mapped(there, whole, there.value(0), there.value(1))
-
-    return convert
+    return maps.mapped(there, whole, there.value(0), there.value(1))
 
 
-def reduction(code: str) -> Convert:
+def reduction(code: str, site: Site, there: onnx.Site) -> Made:
     """A reduction over constant axes."""
-
-    def convert(site: Site, there: onnx.Site) -> Made:
-        keep = int(site.options.keep_dims)
-        axes = np.unique([axis_of(a, there.value(0).rank) for a in site.integers(1, "axes")]).astype(np.int64)
-        there = with_constants(there, {"axes": axes})
-        return through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep})
-
-    return convert
+    keep = int(site.options.keep_dims)
+    axes = np.unique([axis_of(a, there.value(0).rank) for a in site.integers(1, "axes")]).astype(np.int64)
+    there = with_constants(there, {"axes": axes})
+    return through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep})
 
 
-def _arg(code: str) -> Convert:
-    def convert(site: Site, there: onnx.Site) -> Value:
-        attributes = {"axis": site.integers(1, "axis")[0], "keepdims": 0}
-        found = through(there, code, there.node.inputs[:1], attributes)
-        assert isinstance(found, Value)
-        return maps.cast(there, found, site.output.type.dtype)
-
-    return convert
+def _arg(code: str, site: Site, there: onnx.Site) -> Value:
+    attributes = {"axis": site.integers(1, "axis")[0], "keepdims": 0}
+    found = through(there, code, there.node.inputs[:1], attributes)
+    assert isinstance(found, Value)
+    return maps.cast(there, found, site.output.type.dtype)
 
 
 def _top_k(site: Site, there: onnx.Site) -> Made:
@@ -319,16 +309,16 @@ class Row(forms.Row[Convert]):
 
 ROWS: Mapping[str, Row] = {
     **{code: Row(as_onnx(same), inputs=_OPERANDS.get(code, (2, 2))) for code, same in SAME.items()},
-    "ADD": Row(activated(lambda a, b: a + b)),
-    "ARG_MAX": Row(_arg("ArgMax"), (ops.TopIndices, ops.Map)),
-    "ARG_MIN": Row(_arg("ArgMin"), (ops.TopIndices, ops.Map)),
+    "ADD": Row(partial(activated, lambda a, b: a + b)),
+    "ARG_MAX": Row(partial(_arg, "ArgMax"), (ops.TopIndices, ops.Map)),
+    "ARG_MIN": Row(partial(_arg, "ArgMin"), (ops.TopIndices, ops.Map)),
     "BATCH_MATMUL": Row(lambda site, there: columns.matmul_of(there, *matrices(site, there)), (ops.MatMul,)),
     "BATCH_TO_SPACE_ND": Row(batch_to_space, (ops.Transpose,), inputs=_THREE),
     "CAST": Row(_cast, inputs=_ONE),
     "COMPLEX_ABS": Row(magnitude, kinds=_REAL),
     "CUMSUM": Row(_cum_sum, (ops.Scan,)),
-    "DEPTH_TO_SPACE": Row(blocks("DepthToSpace"), (ops.Transpose,), inputs=_ONE),
-    "DIV": Row(activated(lambda a, b: a / b)),
+    "DEPTH_TO_SPACE": Row(partial(blocks, "DepthToSpace"), (ops.Transpose,), inputs=_ONE),
+    "DIV": Row(partial(activated, lambda a, b: a / b)),
     "ELU": Row(as_onnx("Elu"), kinds=_REAL, inputs=_ONE),
     "EMBEDDING_LOOKUP": Row(as_onnx("Gather", 1, 0, axis=0), (ops.Gather,)),
     "FLOOR_DIV": Row(formula(_floor_div)),
@@ -339,17 +329,17 @@ ROWS: Mapping[str, Row] = {
     "LEAKY_RELU": Row(_leaky, kinds=_REAL, inputs=_ONE),
     "LOCAL_RESPONSE_NORMALIZATION": Row(_lrn, real=(ops.AveragePool2d, ops.Map), kinds=_REAL, inputs=_ONE),
     "LOG_SOFTMAX": Row(_log_softmax, (ops.Reduce, ops.Map), kinds=_REAL, inputs=_ONE),
-    "MEAN": Row(reduction("ReduceMean"), (ops.Reduce, ops.Map)),
+    "MEAN": Row(partial(reduction, "ReduceMean"), (ops.Reduce, ops.Map)),
     "MIRROR_PAD": Row(_mirror_pad, (ops.Slice, ops.Concat)),
-    "MUL": Row(activated(lambda a, b: a * b)),
+    "MUL": Row(partial(activated, lambda a, b: a * b)),
     "NOT_EQUAL": Row(formula(lambda a, b: a ^ b if a.dtype is DType.BOOL else ~a.equals(b))),
     "ONE_HOT": Row(_one_hot, inputs=(4, 4)),
     "PACK": Row(_pack, (ops.Concat,), inputs=(1, MANY)),
-    "REDUCE_ALL": Row(reduction("ReduceMin"), (ops.Reduce,), kinds=_WHOLE),
-    "REDUCE_ANY": Row(reduction("ReduceMax"), (ops.Reduce,), kinds=_WHOLE),
-    "REDUCE_MAX": Row(reduction("ReduceMax"), (ops.Reduce,)),
-    "REDUCE_MIN": Row(reduction("ReduceMin"), (ops.Reduce,)),
-    "REDUCE_PROD": Row(reduction("ReduceProd"), (ops.Reduce,)),
+    "REDUCE_ALL": Row(partial(reduction, "ReduceMin"), (ops.Reduce,), kinds=_WHOLE),
+    "REDUCE_ANY": Row(partial(reduction, "ReduceMax"), (ops.Reduce,), kinds=_WHOLE),
+    "REDUCE_MAX": Row(partial(reduction, "ReduceMax"), (ops.Reduce,)),
+    "REDUCE_MIN": Row(partial(reduction, "ReduceMin"), (ops.Reduce,)),
+    "REDUCE_PROD": Row(partial(reduction, "ReduceProd"), (ops.Reduce,)),
     "RELU6": Row(formula(lambda x: f.clip(x, 0.0, 6.0)), kinds=_REAL, inputs=_ONE),
     "RELU_0_TO_1": Row(formula(lambda x: f.clip(x, 0.0, 1.0)), kinds=_REAL, inputs=_ONE),
     "RELU_N1_TO_1": Row(formula(lambda x: f.clip(x, -1.0, 1.0)), kinds=_REAL, inputs=_ONE),
@@ -359,11 +349,11 @@ ROWS: Mapping[str, Row] = {
     "RSQRT": Row(formula(lambda x: 1.0 / x.sqrt()), kinds=_REAL, inputs=_ONE),
     "SCATTER_ND": Row(_scatter_nd, (ops.Scatter, ops.Map, ops.Reduce), inputs=_THREE),
     "SPACE_TO_BATCH_ND": Row(space_to_batch, (ops.Transpose,), inputs=_THREE),
-    "SPACE_TO_DEPTH": Row(blocks("SpaceToDepth"), (ops.Transpose,), inputs=_ONE),
+    "SPACE_TO_DEPTH": Row(partial(blocks, "SpaceToDepth"), (ops.Transpose,), inputs=_ONE),
     "SQUARE": Row(formula(lambda x: x * x), inputs=_ONE),
     "SQUARED_DIFFERENCE": Row(formula(lambda a, b: (a - b) * (a - b))),
-    "SUB": Row(activated(lambda a, b: a - b)),
-    "SUM": Row(reduction("ReduceSum"), (ops.Reduce,)),
+    "SUB": Row(partial(activated, lambda a, b: a - b)),
+    "SUM": Row(partial(reduction, "ReduceSum"), (ops.Reduce,)),
     "TOPK_V2": Row(_top_k, (ops.TopIndices, ops.Gather, ops.Map)),
     "TRANSPOSE_CONV": Row(_transpose_conv, real=(ops.Conv2d,), kinds=_REAL, inputs=(3, 4)),
     "UNPACK": Row(_unpack, (ops.Slice,), inputs=_ONE),

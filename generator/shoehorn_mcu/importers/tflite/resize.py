@@ -47,7 +47,7 @@ def bilinear(site: Site) -> Part:
         return by_onnx.converter(_in_float)(site)
     if site.options.in_float:
         return replace(by_onnx.converter(_in_float)(site), in_float="TensorFlow Lite interpolates uint8 in float32")
-    return resize(ResizeBilinear)(site)
+    return resize(ResizeBilinear, site)
 
 
 def neighbours(size: int, wanted: int, options: Options) -> Neighbours:

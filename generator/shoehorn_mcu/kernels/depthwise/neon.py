@@ -103,10 +103,6 @@ def _repeated(of: Depthwise) -> Depthwise:
     )
 
 
-def _pack_few(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
-    return all_in_weights(Packed(pack(_repeated(layer_of(node))), VECTOR))
-
-
 def _work_few(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of the tables of taps, of vectors of adjacent pixels, and of outputs that are left, with their taps."""
     _, height, width, channels = node.weights.type.shape
@@ -165,7 +161,7 @@ _FEW = Variant(
     isa=Isa.NEON,
     accepts=_accepts_few,
     defines=("SH_FEW",),
-    pack=_pack_few,
+    pack=lambda node, _: all_in_weights(Packed(pack(_repeated(layer_of(node))), VECTOR)),
 )
 
 _DOT = Variant(DEPTHWISE, _dots_work, suffix="neon_dot", isa=Isa.DOT, accepts=_accepts_dots, pack=_pack_dots)

@@ -249,10 +249,6 @@ def _accepts_narrow(node: Node[DepthwiseConv2d]) -> bool:
     return padded and width in NARROW and _accepts_strip(node)
 
 
-def _narrow_fits(node: Node[DepthwiseConv2d], tile: Tile) -> bool:
-    return node.x.type.nhwc[2] == tile.sizes["pixels"]
-
-
 def _narrow_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of blocks of four channels, of pairs of columns behind the first in these, and of last single columns."""
     op = node.op
@@ -347,7 +343,7 @@ _VARIANTS = (
         isa=Isa.SIMD32,
         accepts=_accepts_narrow,
         tiles=tuple(Tile(up=UP_POINT, pixels=width) for width in NARROW),
-        fits=_narrow_fits,
+        fits=lambda node, tile: node.x.type.nhwc[2] == tile.sizes["pixels"],
         same_time=True,
         pack=_pack_strip,
         behind=lambda node, tile: behind_whole_rows(node, tile.sizes["pixels"], CHANNELS),

@@ -162,27 +162,11 @@ def _tile(**sizes: int) -> tuple[Tile, ...]:
     return (Tile(outputs=OUTPUTS, pixels=PIXELS, **sizes),)
 
 
+_conv2d = partial(Variant, CONV2D, _work, isa=Isa.MVE, pack=_pack)
+
 _VARIANTS = (
-    Variant(
-        CONV2D,
-        _work,
-        suffix="mve_1x1",
-        body="mve",
-        isa=Isa.MVE,
-        accepts=_accepts_pointwise,
-        tiles=_tile(),
-        pack=_pack,
-    ),
-    Variant(
-        CONV2D,
-        _work,
-        suffix="mve",
-        shared="windows",
-        isa=Isa.MVE,
-        accepts=_accepts_windows,
-        tiles=_tile(taps=TAPS),
-        pack=_pack,
-    ),
+    _conv2d(suffix="mve_1x1", body="mve", accepts=_accepts_pointwise, tiles=_tile()),
+    _conv2d(suffix="mve", shared="windows", accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
     Variant(DENSE, _dense_work, suffix="mve", isa=Isa.MVE, accepts=_accepts_dense, pack=_pack_dense),
 )
 

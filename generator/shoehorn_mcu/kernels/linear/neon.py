@@ -216,27 +216,11 @@ def _dotted(of: Variant[OpT], accepts: Callable[[Node[OpT]], bool]) -> Variant[O
     return replace(made, defines=(*of.defines, "SH_DOTS"))
 
 
+_conv2d = partial(Variant, CONV2D, _work, isa=Isa.NEON, pack=_pack)
+
 _VARIANTS = (
-    Variant(
-        CONV2D,
-        _work,
-        suffix="neon_1x1",
-        body="neon",
-        isa=Isa.NEON,
-        accepts=_accepts_pointwise,
-        tiles=_tile(),
-        pack=_pack,
-    ),
-    Variant(
-        CONV2D,
-        _work,
-        suffix="neon",
-        shared="windows",
-        isa=Isa.NEON,
-        accepts=_accepts_windows,
-        tiles=_tile(taps=TAPS),
-        pack=_pack,
-    ),
+    _conv2d(suffix="neon_1x1", body="neon", accepts=_accepts_pointwise, tiles=_tile()),
+    _conv2d(suffix="neon", shared="windows", accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
     Variant(DENSE, _dense_work, suffix="neon", isa=Isa.NEON, accepts=_accepts_dense, pack=_pack_dense),
 )
 

@@ -140,29 +140,11 @@ def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
     return behind_pixels(node, PIXELS)
 
 
+_conv2d = partial(Variant, CONV2D, _work, isa=Isa.RISCV, pack=_pack, behind=_behind)
+
 _VARIANTS = (
-    Variant(
-        CONV2D,
-        _work,
-        suffix="riscv_1x1",
-        body="riscv",
-        isa=Isa.RISCV,
-        accepts=_accepts_pointwise,
-        tiles=_tile(),
-        pack=_pack,
-        behind=_behind,
-    ),
-    Variant(
-        CONV2D,
-        _work,
-        suffix="riscv",
-        shared="windows",
-        isa=Isa.RISCV,
-        accepts=_accepts_windows,
-        tiles=_tile(taps=TAPS),
-        pack=_pack,
-        behind=_behind,
-    ),
+    _conv2d(suffix="riscv_1x1", body="riscv", accepts=_accepts_pointwise, tiles=_tile()),
+    _conv2d(suffix="riscv", shared="windows", accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
     Variant(DENSE, _dense_work, suffix="riscv", isa=Isa.RISCV, accepts=_accepts_dense, tiles=_tile(), pack=_pack_dense),
 )
 

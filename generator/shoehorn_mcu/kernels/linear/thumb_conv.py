@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,10 +57,6 @@ def exactly(node: Node[Conv2d]) -> bool:
 def with_scales(node: Node[Conv2d], words: Int32s) -> dict[str, Value]:
     """The members of the struct for kernels that round as the portable one: only their weights are packed."""
     return {**CONV2D.plain(node), "weights": words}
-
-
-def _accepts_wide(node: Node[Conv2d]) -> bool:
-    return has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None
 
 
 def _chunks(elements: int, most: int) -> list[int]:
@@ -133,45 +131,24 @@ def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
     return behind_pixels(node)
 
 
-_VARIANTS = (
-    Variant(
-        CONV2D,
-        _work,
-        suffix="thumb",
-        shared="side_by_side",
-        isa=Isa.THUMB,
-        accepts=_accepts,
-        tiles=tuple(Tile(pixels=pixels, taps=TAPS) for pixels in (4, 5, 3)),
-        pack=_pack,
-        behind=_behind,
-    ),
-    Variant(
-        CONV2D,
-        _work,
-        suffix="thumb_wide",
-        shared="side_by_side",
-        isa=Isa.THUMB,
-        accepts=_accepts_wide,
-        tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
-        pack=_pack,
-        behind=_behind,
-        scratch_bytes=_scratch_bytes,
-    ),
-)
-
-_EXACT = Variant(
+_WHOLE = Variant(
     CONV2D,
     _work,
-    suffix="thumb_exact",
-    body="thumb_wide",
+    suffix="thumb",
     shared="side_by_side",
     isa=Isa.THUMB,
-    accepts=exactly,
-    tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
-    defines=("SH_EXACT",),
+    accepts=_accepts,
+    tiles=tuple(Tile(pixels=pixels, taps=TAPS) for pixels in (4, 5, 3)),
     pack=_pack,
     behind=_behind,
+)
+_WIDE = replace(
+    _WHOLE,
+    suffix="thumb_wide",
+    accepts=lambda node: has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None,
+    tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
     scratch_bytes=_scratch_bytes,
 )
+_EXACT = replace(_WIDE, suffix="thumb_exact", body="thumb_wide", accepts=exactly, defines=("SH_EXACT",))
 
-VARIANTS = (*_VARIANTS, _EXACT, *(with_offsets(variant) for variant in _VARIANTS))
+VARIANTS = (_WHOLE, _WIDE, _EXACT, with_offsets(_WHOLE), with_offsets(_WIDE))

@@ -62,10 +62,6 @@ def _nearest_work(node: Node[ResizeNearest]) -> Work:
     return Work(pixels=width) + moved(to, source, size, y.rows)
 
 
-def _bilinear_work(node: Node[ResizeBilinear]) -> Work:
-    return Work(pixels=node.output.type.nhwc[2], outputs=node.output.type.row_elements)
-
-
 def _bilinear_by_words(node: Node[ResizeBilinear]) -> bool:
     """Whether a pixel has CHANNELS or more, and all weights are multiples of COARSE."""
     found = _bilinear(node)
@@ -85,6 +81,6 @@ BILINEAR = Contract("resize_bilinear_s8", (ResizeBilinear,), _bilinear, accepts=
 
 VARIANTS = (
     portable(NEAREST, _nearest_work),
-    portable(BILINEAR, _bilinear_work),
+    portable(BILINEAR, lambda node: Work(pixels=node.output.type.nhwc[2], outputs=node.output.type.row_elements)),
     Variant(BILINEAR, _bilinear_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_bilinear_by_words),
 )

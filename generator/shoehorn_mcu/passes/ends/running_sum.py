@@ -57,8 +57,7 @@ class SummedPool:
         columns = rest.astype(np.int64).sum(axis=1, keepdims=True)
         starts = range(0, stride * self._kind.shape[2], stride)
         sums = [columns[:, :, at : at + wide].sum(axis=2, keepdims=True) for at in starts]
-        found: Array = (np.concatenate(sums, axis=2) + self._pool.start).astype(np.int32)
-        return found
+        return (np.concatenate(sums, axis=2) + self._pool.start).astype(np.int32)
 
     def _sum(self, rows: str, name: str) -> str:
         """The sum of all rows of a tensor."""

@@ -80,14 +80,11 @@ def _stored(values: Floats, kind: TensorType) -> Array:
     """Numbers, of which -1 to 1 are all that the type can hold, as it stores them."""
     dtype = kind.dtype.numpy
     if dtype.kind == "f":
-        real: Array = (values * 4).astype(dtype)
-        return real
+        return (values * 4).astype(dtype)
     if dtype.kind == "b":
-        truth: Array = values > 0
-        return truth
+        return values > 0
     low, high = kind.dtype.limits
-    stored: Array = np.clip(np.rint(kind.zero + values * (high / 2 - low / 2)), low, high).astype(dtype)
-    return stored
+    return np.clip(np.rint(kind.zero + values * (high / 2 - low / 2)), low, high).astype(dtype)
 
 
 def _first(graph: Graph) -> dict[str, Array]:

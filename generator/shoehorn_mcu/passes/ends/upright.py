@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -124,17 +125,15 @@ def _turned(node: Node) -> Op | None:
     return op if op.pixelwise(node.sig) else None
 
 
-def _window(node: Node) -> Op | None:
+def _window(node: Node[Conv2d | DepthwiseConv2d]) -> Op | None:
     op = node.op
-    assert isinstance(op, Conv2d | DepthwiseConv2d)
     if node.inputs[1].type.shape[1] != 1 or op.padding.top or op.padding.bottom:
         return None
     return replace(op, stride=op.stride[::-1], dilation=op.dilation[::-1], padding=_padding(op.padding))
 
 
-def _pool(node: Node) -> Op | None:
+def _pool(node: Node[Pool2d]) -> Op | None:
     op = node.op
-    assert isinstance(op, Pool2d)
     if op.kernel[0] != 1 or op.padding.top or op.padding.bottom:
         return None
     return replace(op, kernel=op.kernel[::-1], stride=op.stride[::-1], padding=_padding(op.padding))
@@ -144,32 +143,26 @@ def _padding(padding: Padding) -> Padding:
     return Padding(padding.left, padding.right, padding.top, padding.bottom)
 
 
-def _reshape(node: Node) -> Op | None:
+def _reshape(node: Node[Reshape]) -> Op | None:
     """A view of the same pixels, which is one of the same rows then."""
-    op, kind = node.op, node.output.type
-    assert isinstance(op, Reshape)
-    return replace(op, shape=_stood(kind).shape) if node.x.type.nhwc == kind.nhwc and _lies(kind) else None
+    kind = node.output.type
+    return replace(node.op, shape=_stood(kind).shape) if node.x.type.nhwc == kind.nhwc and _lies(kind) else None
 
 
-def _concat(node: Node) -> Op | None:
-    op = node.op
-    assert isinstance(op, Concat)
-    axis = op.axis + 4 - len(node.output.type.shape)
+def _concat(node: Node[Concat]) -> Op | None:
+    axis = node.op.axis + 4 - len(node.output.type.shape)
     if any(not _lies(tensor.type) for tensor in node.row_inputs) or axis < 2:
         return None
-    return replace(op, axis={2: 1, 3: 3}[axis])
+    return replace(node.op, axis={2: 1, 3: 3}[axis])
 
 
-def _slice(node: Node) -> Op | None:
+def _slice(node: Node[Slice]) -> Op | None:
     op = node.op
-    assert isinstance(op, Slice)
     return replace(op, begin=_swapped(op.begin, 0), size=_swapped(op.size, 1), step=_swapped(op.step, 1))
 
 
-def _pad(node: Node) -> Op | None:
-    op = node.op
-    assert isinstance(op, PadOp)
-    return replace(op, before=_swapped(op.before, 0), after=_swapped(op.after, 0))
+def _pad(node: Node[PadOp]) -> Op | None:
+    return replace(node.op, before=_swapped(node.op.before, 0), after=_swapped(node.op.after, 0))
 
 
 def _swapped(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
@@ -177,16 +170,15 @@ def _swapped(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
     return n, w, h, c
 
 
-def _mean(node: Node) -> Op | None:
+def _mean(node: Node[Mean]) -> Op | None:
     """Rows are what columns were; a dimension of 1 may be dropped, or not, as the op says."""
     op, ahead = node.op, 4 - len(node.x.type.shape)
-    assert isinstance(op, Mean)
     axes = {{1: 2, 2: 1, 3: 3}.get(axis + ahead, 0) for axis in op.axes}
     dropped = {2} if ahead and not op.keep_dims else set()  # a rank of three has one dimension of 1 less
     return replace(op, axes=tuple(sorted(axes | dropped))) if 0 not in axes else None
 
 
-_TURNS: Mapping[type[Op], Callable[[Node], Op | None]] = {
+_TURNS: Mapping[type[Op], Callable[[Node[Any]], Op | None]] = {
     Conv2d: _window,
     DepthwiseConv2d: _window,
     Pool2d: _pool,

@@ -140,7 +140,7 @@ class Lowest:
         library = _library()
         self._lib, ffi = library.lib, library.ffi
         self._ffi = ffi
-        reads, before = _parts(graph.reads), _parts(graph.before)
+        reads, before = cbuild.parts(graph.reads), cbuild.parts(graph.before)
         columns = {
             **{name: getattr(graph, name) for name in ("tensor", "bytes", "scratch", "saved", "below")},
             "is_kept": graph.is_kept,
@@ -228,8 +228,3 @@ def _library() -> cbuild.Library:
     """The compiled C. HostError: no compiler here can compile it."""
     sources = [_HERE / name for name in ("lowest.c", "deduce.c", "precede.c", "cuts.c", "beam.c", "again.c")]
     return cbuild.load("shoehorn_lowest", _HERE / "lowest.h", sources)
-
-
-def _parts(lists: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Where each list begins, one after the other, and where the last one ends; and what is in them."""
-    return list(accumulate(map(len, lists), initial=0)), [i for each in lists for i in each]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +101,7 @@ class _Shortening:
         library = _library()
         ffi, lists = library.ffi, (links.reads, links.readers, links.before, links.behind)
         self._move, self._events = library.lib.sh_shorten, ffi.new("int32_t[]", max(1, links.count))
-        parts = (part for each in lists for part in _parts(each))
+        parts = (part for each in lists for part in cbuild.parts(each))
         farthest = max(1, min(links.count, SHORTEN.FARTHEST))
         self._keep = [
             *(ffi.new("int64_t[]", column) for column in (links.slots, links.extra)),
@@ -138,8 +138,7 @@ class _Shortening:
 
     @property
     def order(self) -> list[int]:
-        order: list[int] = self._order.tolist()
-        return order
+        return self._order.tolist()
 
     def move(self, events: Sequence[int]) -> None:
         """Moves each of these events, one after the other, to where the fewest bytes wait."""
@@ -151,11 +150,6 @@ class _Shortening:
 def _library() -> cbuild.Library:
     """The compiled C. HostError: no compiler here can compile it."""
     return cbuild.load("shoehorn_shorten", _HERE / "shorten.h", [_HERE / "shorten.c"])
-
-
-def _parts(lists: Sequence[Collection[int]]) -> tuple[list[int], list[int]]:
-    """Where each list begins, one after the other, and where the last one ends; and what is in them."""
-    return list(accumulate(map(len, lists), initial=0)), [i for each in lists for i in each]
 
 
 def _marked(places: Collection[int], count: int) -> list[int]:

@@ -151,18 +151,13 @@ def _ceiling(bundle: Bundle) -> Iterator[Buffer]:
             yield Buffer(f"top from {time}", time, after, top - lowest // ALIGNMENT * ALIGNMENT)
 
 
-def _boxed(number: int, bundle: Bundle) -> Buffer:
-    """The rectangle of time and bytes that holds a bundle."""
-    return Buffer(str(number), bundle.first, bundle.last + 1, bundle.bytes)
-
-
 def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, int]:
     """By exact search, one bundle at the top, the others as boxes: a placement, and the lower bound of their heights.
 
     (None, 0) where boxes alive at one time take more than `wanted`, or where there are too many of them.
     """
     sinking = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
-    boxes = [_boxed(i, b) for i, b in enumerate(bundles) if b is not sinking]
+    boxes = [Buffer(str(i), b.first, b.last + 1, b.bytes) for i, b in enumerate(bundles) if b is not sinking]
     ceiling = tuple(_ceiling(sinking)) if sinking else ()
     height = aligned(wanted)
     if len(boxes) > PLACE.MOST_BOXES or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.planner.effort import REMAT
@@ -47,13 +46,6 @@ def library() -> cbuild.Library:
     return cbuild.load("shoehorn_remat", _HERE / "search.h", sources)
 
 
-def _csr(ffi: Any, lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
-    at = [0]
-    for each in lists:
-        at.append(at[-1] + len(each))
-    return ffi.new("int32_t[]", at), ffi.new("int32_t[]", [v for each in lists for v in each] or [0])
-
-
 class _Walker:
     """One search in C and its current sequence."""
 
@@ -64,8 +56,8 @@ class _Walker:
         steps = 4 * n * REMAT.COPIES + 256
         none = (0,) * n
         scale, unit = scaled((*graph.sizes, *(terms.extra or none), *(terms.behind or none)), steps, upwards=True)
-        pred_at, preds = _csr(ffi, graph.inputs)
-        succ_at, succs = _csr(ffi, graph.readers)
+        pred_at, preds = (ffi.new("int32_t[]", part) for part in cbuild.parts(graph.inputs))
+        succ_at, succs = (ffi.new("int32_t[]", part) for part in cbuild.parts(graph.readers))
         arrays = {
             "most": ffi.new("int32_t[]", [min(m, REMAT.COPIES) for m in terms.most] or [REMAT.COPIES] * n),
             "sizes": ffi.new("int64_t[]", scale[:n]),

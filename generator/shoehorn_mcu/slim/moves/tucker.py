@@ -85,5 +85,4 @@ def _with_before(graph: Graph, node: Node, before: list[Conv2d]) -> tuple[Op, ..
 
 def _leading(unfolded: Reals, rank: int) -> Reals:
     """The left singular vectors of the largest singular values."""
-    vectors: Reals = np.linalg.svd(unfolded, full_matrices=False)[0][:, :rank].astype(np.float32)
-    return vectors
+    return np.linalg.svd(unfolded, full_matrices=False)[0][:, :rank].astype(np.float32)
