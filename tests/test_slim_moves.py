@@ -267,6 +267,15 @@ def test_moves_of_random_networks_keep_the_laws(data: st.DataObject) -> None:
         assert np.isfinite(values(moved.graph, picture(graph))["logits"]).all()
 
 
+def test_a_price_does_not_depend_on_what_was_priced_before() -> None:
+    graph, target = graph_of("tiny"), targets.board("mps2-an386")
+    every = [moved.graph for moved in moves(graph, ALL, 0.5)][:3]
+    together = Prices(target)
+
+    assert [together.of(each) for each in (graph, *every)] == [Prices(target).of(each) for each in (graph, *every)]
+    assert len({together.of(each).time for each in (graph, *every)}) > 2
+
+
 @pytest.mark.parametrize("board", ["mps2-an386", "mps3-an547"])
 @pytest.mark.parametrize("name", ["digits", "tiny", "mobilenet"])
 def test_made_up_weights_cost_what_real_ones_do(name: str, board: str) -> None:

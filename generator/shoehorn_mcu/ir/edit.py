@@ -1,4 +1,4 @@
-"""What rewrites share: who reads a tensor, a draft that gets tensors and names, a graph with other ops or equal ones."""
+"""What rewrites share: readers, a draft that gets tensors and names, a graph with other ops or with equal ones."""
 
 from __future__ import annotations
 
