@@ -362,6 +362,11 @@ _UINT8, _ONES = TensorProto.UINT8, np.ones((2, 3, 2, 2), np.uint8)
         ((3, 4), [helper.make_node("EyeLike", ["x"], ["e"], k=1), *one("Add", inputs=("x", "e"))], {}),
         ((1, 3, 4, 4), through(_UINT8, helper.make_node("ConvInteger", ["q", "w"], ["r"])), {"w": _ONES}),
         (
+            (1, 3, 4, 4),
+            through(_UINT8, helper.make_node("ConvInteger", ["q", "w", "", "z"], ["r"])),
+            {"w": _ONES, "z": np.array(3, np.uint8)},
+        ),
+        (
             (1, 6, 5, 4),
             one("ConvTranspose", inputs=("x", "w"), auto_pad="VALID", strides=[2, 2], output_padding=[1, 1]),
             {"w": reals(6, 4, 3, 3)},

@@ -19,6 +19,7 @@ from shoehorn_mcu.ir import Ends, Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim import run
+from shoehorn_mcu.slim.aim import Aim
 from shoehorn_mcu.slim.data import Data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.judge import Judge
@@ -159,6 +160,21 @@ def timeless(folder: Path) -> Any:
     for trial in [t for step in told["steps"] for t in step["trials"]] + [told["final"], *told["controls"]]:
         trial.pop("seconds")
     return told
+
+
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [
+        ("fits", "the firmware fits"),
+        ("sram=64k", "the goal is reached"),
+        ("fits,sram=64k", "the goal is reached"),
+        ("sram=64k,fits", "the goal is reached"),
+    ],
+)
+def test_a_run_says_which_goal_it_reached(until: str, said: str) -> None:
+    asked = recipe(goal={"until": until})
+
+    assert Aim(Prices(BOARD), asked, model().graph).reached == said
 
 
 def test_steps_are_made_until_the_goal_is_reached(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -542,6 +543,20 @@ def test_an_image_is_filled_to_the_last_byte_of_flash_or_of_constants(
     trial = tune.Trial(layer, candidates(tall(4), board.cpu.isas)[0])
 
     assert [len(group) for group in tune.groups([trial] * 7, board)] == [3, 3, 1]
+
+
+def test_constants_that_are_read_by_rows_count_as_constants_of_a_layer() -> None:
+    board = targets.board("mps3-an547")
+    for op_class in (ops.Add, ops.Concat, ops.Conv2d):
+        graph = sample(op_class, np.random.default_rng(2))
+        (layer,) = tune.layers(graph, board, {op.name: "" for op in graph.ops})
+        for kernel in layer.candidates:
+            first, *rest = layer.measured.inputs
+            held = replace(first, data=np.ones(first.type.shape, first.type.dtype.numpy))
+            fixed = replace(layer, measured=replace(layer.measured, inputs=(held, *rest)))
+            assert held.data is not None
+            more = tune.Trial(fixed, kernel).constant_bytes - tune.Trial(layer, kernel).constant_bytes
+            assert more == held.data.nbytes > 0
 
 
 def test_of_a_file_of_another_version_only_that_is_read(tmp_path: Path) -> None:

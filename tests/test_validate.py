@@ -375,6 +375,12 @@ def test_vectors_that_do_not_fit_are_refused_in_a_line(tmp_path: Path, monkeypat
             vectors.from_npz(path, ends)
         assert str(caught.value).startswith(f"{path}: ")
         assert "\n" not in str(caught.value)
+    source = vectors.Stored("a", (1, 2, 3), np.dtype(np.int8))
+    turned = (End("a", (1, 3, 2), np.dtype(np.int8), 6, source=source, order=(0, 2, 1)),)
+    assert vectors.from_npz(save(tmp_path / "flat.npz", a=np.arange(12, dtype=np.int8).reshape(2, 6)), turned)
+    for shape in ((2, 3, 2), (2, 6, 1), (2, 1, 3, 2)):
+        with pytest.raises(HostError, match=r"wanted are vectors of \(1, 2, 3\)"):
+            vectors.from_npz(save(tmp_path / "turned.npz", a=np.zeros(shape, np.int8)), turned)
     two = (*ends, End("b", (1, 1), np.dtype(np.int8), 1))
     with pytest.raises(HostError, match=r"different numbers of vectors: \[2, 3\]"):
         vectors.from_npz(save(tmp_path / "odd.npz", a=np.zeros((2, 4), np.int8), b=np.zeros((3, 1), np.int8)), two)
