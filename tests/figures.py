@@ -24,6 +24,7 @@ from onnx import ModelProto
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import figures_of_onnx
 import matrix
 import samples
 import slide_nets
@@ -401,6 +402,9 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "folders": folders,
     "commands": said,
     "options": options,
+    "quantised": figures_of_onnx.quantised,
+    "curves": figures_of_onnx.curves,
+    "slim_pages": figures_of_onnx.slim_pages,
 }
 
 
