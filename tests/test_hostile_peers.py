@@ -163,6 +163,13 @@ def test_a_name_with_line_ends_stays_on_one_line(program: Path):
     assert str(caught.value).isprintable()
 
 
+@pytest.mark.parametrize(("behind", "models"), [(b"", 1), (b"\0", 1), (b"\0\3", 3), (b"\0\3\3", 1)])
+def test_a_greeting_may_end_with_the_number_of_models(program: Path, behind: bytes, models: int):
+    greeting = answering(lambda payload: payload[:19] + b"toy" + behind)
+    with Bench(program, to_host=Peer(Kind.HELLO, greeting)) as bench, linked(bench) as link:
+        assert (link.hello.name, link.hello.models) == ("toy", models)
+
+
 ALL_BYTES = bytes(range(1, 256)).replace(b"\n", b"").replace(b"\r", b"")
 
 

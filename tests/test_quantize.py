@@ -31,6 +31,7 @@ from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
 from shoehorn_mcu.quantisation.rewrite import Edit, Linear, bias_corrections, equalised, prepared
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
+from shoehorn_mcu.quantisation.steps import _in_float
 from shoehorn_mcu.quantisation.wide_steps import with_finer_steps
 
 RNG = np.random.default_rng(1)
@@ -615,6 +616,45 @@ def test_a_channel_that_needs_its_wide_steps_keeps_them() -> None:
     made = quantized(real, samples)
     assert with_finer_steps(made)[1] == 1
     assert output_sqnr([*Runner(real).over(samples)], made, samples) > 20
+
+
+def test_an_activation_behind_a_layer_does_not_hide_its_wide_steps() -> None:
+    """ONNX Runtime's quantiser leaves them out; another one may have kept them."""
+    weights = reals(4, 3, 1, 1)
+    weights[2] *= 100
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
+    made = quantized(model(nodes, {"w": weights}), Samples({"x": reals(20, *IMAGE, scale=0.3)}))
+    wide = with_finer_steps(made)[1]
+    (place,) = [i for i, node in enumerate(made.graph.node) if node.op_type == "Conv"]
+    conv = made.graph.node[place]
+    bound = helper.make_node("Relu", ["unbounded"], [conv.output[0]])
+    conv.output[0] = "unbounded"
+    made.graph.node.insert(place + 1, bound)
+
+    assert with_finer_steps(made)[1] == wide
+
+
+def test_a_bias_that_is_no_list_of_the_outputs_is_left_alone() -> None:
+    """ONNX lets Gemm spread one number over all of them."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "v", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Gemm", ["r", "w", "c"], ["y"]),
+    ]
+    constants = {"v": reals(6, 8), "w": reals(8, 4), "c": reals(4)}
+    ranges, means = {"r": np.exp2(np.arange(8) - 4.0)}, {"x": np.ones(6), "r": np.ones(8)}
+    one, eight = (model(nodes, {**constants, "b": reals(n)}, (1, 6)) for n in (1, 8))
+
+    assert [equalised(each, ranges)[1] for each in (one, eight)] == [0, 1]
+    assert [sorted(bias_corrections(each, means)) for each in (one, eight)] == [["c"], ["b", "c"]]
+
+
+def test_an_op_that_stays_in_float32_is_named_whatever_else_it_reads() -> None:
+    """Here places, which are whole numbers."""
+    picking = model([helper.make_node("Gather", ["x", "i"], ["y"], axis=1)], {"i": np.array([2, 0])})
+
+    assert len(_in_float(import_model(picking, "net").graph)) == 1
+    assert _in_float(load(SHIPPED / "digits.tflite")) == ()
 
 
 def test_weights_that_two_layers_read_keep_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,17 @@ def done(walls_there: Sequence[str], folder: Path, port: int) -> set[str]:
     return {name for name, could in found.items() if could} | {"become" for _ in became}
 
 
+def test_what_a_confined_process_may_read_is_named_once_and_never_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = str(Path(sys.prefix) / "lib")
+    monkeypatch.setattr(sys, "path", [*sys.path, inner, "/", "relative"])
+    found = [*walls._readable()]
+
+    assert Path(sys.prefix) in found or any(parent in found for parent in Path(sys.prefix).parents)
+    assert not {Path("/"), Path("relative"), Path(inner)} & {*found}
+    assert len(found) == len({*found})
+    assert [(a, b) for a in found for b in found if a in b.parents] == []
+
+
 def test_without_walls_all_can_be_done(folder: Path, port: int):
     """Otherwise the tests below show nothing."""
     run = subprocess.run(

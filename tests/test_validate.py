@@ -29,7 +29,7 @@ from shoehorn_mcu_host.board.ports import Port
 from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Array, End, Plan, PlannedOp
 from shoehorn_mcu_host.folder.project import Project
-from shoehorn_mcu_host.validate.validate import Validation, _are_windows, validate
+from shoehorn_mcu_host.validate.validate import Validation, _are_windows, begins, enough, validate
 
 TOY = Toy()
 PLAN = TOY.plan()
@@ -212,6 +212,32 @@ def test_a_plan_whose_unread_rows_share_an_address_is_validated(gen: Gen, tmp_pa
 
     assert result.exit_code == 0, result.output
     assert "3 vectors" in result.stdout
+
+
+def test_sequences_begin_at_multiples_of_four_that_leave_twice_as_much_room_each_time() -> None:
+    """Only models with states have sequences; the user's beginnings are taken as they are."""
+    none, kept = SimpleNamespace(states=()), SimpleNamespace(states=("s",))
+
+    assert begins(cast(Any, none), 100) == begins(cast(Any, none), 100, (5, 9)) == (0,)
+    assert begins(cast(Any, kept), 61) == [0, 4, 12, 28, 60]
+    assert begins(cast(Any, kept), 60) == [0, 4, 12, 28]
+    assert begins(cast(Any, kept), 61, (5, 9)) == (5, 9)
+
+
+@pytest.mark.parametrize(
+    ("slide", "steps", "few", "count"),
+    [
+        (None, 40, 3, 3),
+        (True, 1, 3, 4),
+        (True, 3, 3, 4),
+        (True, 4, 3, 12),
+        (True, 7, 3, 12),
+        (True, 8, 30, 30),
+        (True, 8, 3, 28),
+    ],
+)
+def test_as_many_vectors_are_enough_as_fill_the_window_once(slide: object, steps: int, few: int, count: int) -> None:
+    assert enough(cast(Any, SimpleNamespace(slide=slide, window_steps=steps)), few) == count
 
 
 def test_a_bench_has_the_contracts_fields(link: Link):
