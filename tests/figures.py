@@ -404,6 +404,7 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "options": options,
     "quantised": figures_of_onnx.quantised,
     "curves": figures_of_onnx.curves,
+    "prices": figures_of_onnx.prices,
     "slim_pages": figures_of_onnx.slim_pages,
 }
 

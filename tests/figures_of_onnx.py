@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,16 @@ from random_onnx import random_model
 
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir.graph import Graph
+from shoehorn_mcu.machine.targets import board
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.ranges import least_squares
 from shoehorn_mcu.quantisation.rewrite import Edit, Linear, bias_corrections, equalised, pairs, prepared
 from shoehorn_mcu.quantisation.runtime import inferred
+from shoehorn_mcu.slim.made_up import as_int8
 from shoehorn_mcu.slim.page import page
-from shoehorn_mcu.slim.price import OtherKernel, Price
+from shoehorn_mcu.slim.price import OtherKernel, Price, priced
+from shoehorn_mcu.slim.reading import exact
 from shoehorn_mcu.slim.record import Candidate, Compared, Record, Step, Trial
 
 _RANDOM = 100
@@ -100,6 +103,19 @@ def curves() -> dict[str, Row]:
         counts = rng.integers(0, 50, bins) * (np.abs(np.arange(bins) - bins / 2) < rng.integers(2, bins))
         made = least_squares(counts, np.linspace(low, high, bins + 1), low, high)
         found[f"{seed:02}"] = {"low": float(f"{made.low:.8g}"), "high": float(f"{made.high:.8g}")}
+    return found
+
+
+def prices() -> dict[str, Row]:
+    """By network, board and kind of plan: what a slimming says that it costs."""
+    found: dict[str, Row] = {}
+    for name, make in _NETS.items():
+        graph = as_int8(exact(import_model(make(), "net").graph))
+        for place in ("microbit", "bluepill-f103c8"):
+            for kind, once in (("fastest", False), ("once", True)):
+                made = priced(graph, board(place), once=once)
+                told = {key: value for key, value in asdict(made).items() if value is not None}
+                found[f"{name}, {place}, {kind}"] = {**told, "lack": zlib.crc32(made.lack.encode())}
     return found
 
 

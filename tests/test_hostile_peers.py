@@ -170,6 +170,14 @@ def test_a_greeting_may_end_with_the_number_of_models(program: Path, behind: byt
         assert (link.hello.name, link.hello.models) == ("toy", models)
 
 
+def test_rows_of_an_output_that_nobody_asked_for_are_left_aside(program: Path):
+    def rows_first(frame: Frame) -> bytes:
+        return pack(frame.seq, Kind.ROWS | ANSWER, bytes(9)) + pack(frame.seq, frame.type, frame.payload)
+
+    with Bench(program, to_host=Peer(Kind.RUN, rows_first)) as bench, linked(bench) as link:
+        everything(link)
+
+
 ALL_BYTES = bytes(range(1, 256)).replace(b"\n", b"").replace(b"\r", b"")
 
 

@@ -366,6 +366,8 @@ def test_a_channel_is_dimension_1_of_a_batch_of_any_size() -> None:
     values = reals(5, 3, 4)
     largest, means = steps.by_channel(chain, Samples({"x": values}))
 
+    assert {*largest} == {*means} == {"x", "y"}
+
     np.testing.assert_array_equal(largest["x"], np.abs(values).max(axis=(0, 1)).astype(np.float64))
     np.testing.assert_allclose(means["x"], values.mean(axis=(0, 1), dtype=np.float64))
     np.testing.assert_array_equal(largest["y"], np.maximum(values, 0).max(axis=(0, 1)).astype(np.float64))
