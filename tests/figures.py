@@ -24,6 +24,7 @@ from onnx import ModelProto
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import figures_of_firmware
 import figures_of_onnx
 import matrix
 import samples
@@ -406,6 +407,7 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "curves": figures_of_onnx.curves,
     "prices": figures_of_onnx.prices,
     "slim_pages": figures_of_onnx.slim_pages,
+    **figures_of_firmware.TABLES,
 }
 
 

@@ -1,0 +1,167 @@
+"""Tables of figures of firmware with a pipeline, with several models, with candidates, and with several cores."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from random_graphs import random_graph
+from samples import graph_of, int8, sample
+from test_states import ring
+
+from shoehorn_mcu import ops, passes
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.firmware import tune
+from shoehorn_mcu.firmware.pipelines import Strides, pipeline
+from shoehorn_mcu.firmware.settings import Options
+from shoehorn_mcu.firmware.several import firmware_of_several, streamed
+from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
+from shoehorn_mcu.ir.dump import dump
+from shoehorn_mcu.kernels.cost import Unit as CostUnit
+from shoehorn_mcu.machine.targets import Machine, board
+from shoehorn_mcu.planner import make_plan
+from shoehorn_mcu.planner.cores import divided
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
+
+Row = Mapping[str, float]
+_LAYERS = (ops.Conv2d, ops.DepthwiseConv2d, ops.Dense, ops.Add, ops.MaxPool2d, ops.Concat, ops.Reduce)
+_GRAPHS = 30
+_TOGETHER = (0, 3, 5)
+_LIMITS = (None, 720, 1200, 1500)
+
+
+def _sum(*texts: object) -> int:
+    return zlib.crc32(repr(texts).encode())
+
+
+def _short(graph: Graph) -> Row:
+    return {"ops": len(graph.ops), "tensors": len(graph.tensors), "dump": _sum(dump(graph))}
+
+
+def pipelines() -> dict[str, Row]:
+    """By front end, model behind it and strides: the graph of both and its notes, or the refusal."""
+
+    def cut(name: str, x: TensorType, size: int, y: TensorType) -> Graph:
+        made = graph_of(ops.Slice, [x], y, begin=(0, 0), size=(1, size), step=(1, 1))
+        return replace(made, name=name)
+
+    first, second = Quant((0.5,), (3,)), Quant((0.25,), (-7,))
+    plain = TensorType((), DType.INT8)
+    fronts = {
+        f"{window} to {size}, {word}": cut("front", replace(kind, shape=(1, window)), size, kind)
+        for window, size in ((6, 3), (7, 1), (2, 2))
+        for word, kind in (("a scale", replace(plain, quant=first)), ("none", plain))
+    }
+    wakes = {
+        "four vectors": cut("wake", int8((1, 12), first), 2, replace(plain, quant=first)),
+        "another scale": cut("wake", int8((1, 12), second), 2, replace(plain, quant=second)),
+        "no scale": cut("wake", replace(plain, shape=(1, 6)), 2, plain),
+        "int16": cut("wake", TensorType((1, 6), DType.INT16), 2, TensorType((), DType.INT16)),
+        "an odd number": cut("wake", int8((1, 5), first), 2, replace(plain, quant=first)),
+        "states": ring(),
+    }
+    strides = (Strides(), Strides(2, 2), Strides(None, 1), Strides(7), Strides(1, 5))
+    found: dict[str, Row] = {}
+    for (a, front), (b, wake) in ((f, w) for f in fronts.items() for w in wakes.items()):
+        for given in strides:
+            key = f"{a}; {b}; {given.samples or '-'}, {given.slices or '-'}"
+            try:
+                made = pipeline(front, wake, given, 49 if b == "states" else None)
+            except ShoehornError as refusal:
+                found[key] = {"refused": _sum(str(refusal))}
+            else:
+                found[key] = {**_short(made.graph), "notes": _sum(made.notes), "states": len(made.graph.states)}
+    return found
+
+
+def together() -> dict[str, Row]:
+    """By set of models and limit: the arenas, places and notes of a firmware with several, or the refusal."""
+    models = [Imported(replace(random_graph(seed), name=f"net_{seed}"), {}) for seed in _TOGETHER]
+    sets = {"two": [models[0], Imported(ring(), {})], "three": models, "twice": models[:1] * 2}
+    found: dict[str, Row] = {}
+    for name, some in sets.items():
+        for sram in _LIMITS if name == "three" else _LIMITS[:1]:
+            for concurrent in (False, True):
+                key = f"{name}, {sram or 'all'}, {'concurrent' if concurrent else 'one at a time'}"
+                given = streamed(some, Options(sram_bytes=sram), ["ring"] if name == "two" else [])
+                try:
+                    made, files = firmware_of_several(given, board("microbit"), concurrent=concurrent)
+                except ShoehornError as refusal:
+                    found[key] = {"refused": _sum(str(refusal))}
+                    continue
+                told = sorted(path for path in files if path.startswith(("models/", "src/", "report", "lib/board")))
+                found[key] = {
+                    "arena": made.arena_bytes,
+                    "ram": made.ram_bytes,
+                    "constants": made.flash.constant_bytes,
+                    "said": _sum(made.json()),
+                    "offsets": _sum(made.offsets),
+                    "notes": _sum([each.notes for each in made.models]),
+                    "paths": _sum(told),
+                    "application": _sum([files[path] for path in told if path.endswith("app_config.h")]),
+                }
+    return found
+
+
+def trials() -> dict[str, Row]:
+    """By op and board: its layer's candidates, what is measured of it, and how trials are put into images."""
+    found: dict[str, Row] = {}
+    for op_class in _LAYERS:
+        for place in ("microbit", "mps3-an547"):
+            graph, target = sample(op_class, np.random.default_rng(4)), board(place)
+            of = tune.layers(graph, target, {op.name: "" for op in graph.ops})
+            some = tune.trials(of, {})
+            units = (CostUnit.INSTRUCTIONS, CostUnit.CYCLES)
+            fewer = [tune.fitting(layer.measured, most) for layer in of for most in (40, 200, 2000)]
+            found[f"{op_class.__name__}, {place}"] = {
+                "trials": len(some),
+                "left": len(tune.trials(of, {each.key: [k.name for k in each.candidates[1:]] for each in of})),
+                "rows": sum(layer.rows for layer in of),
+                "constants": sum(each.constant_bytes for each in some),
+                "keys": _sum([(each.layer.key, each.kernel.name) for each in some]),
+                "images": _sum([len(group) for group in tune.groups(some * 40, target)]),
+                "fewer": _sum([[str(tensor.type) for tensor in node.inputs] for node in fewer]),
+                **{
+                    unit.value: float(f"{sum(e.layer.predicted(e.kernel, target.spec.cpu, unit) for e in some):.8g}")
+                    for unit in units
+                    if target.spec.cpu == "cortex-m0" or unit is CostUnit.INSTRUCTIONS
+                },
+            }
+            if place == "mps3-an547" and some:
+                made = tune.image(some[:3], target)
+                texts = {path: made[path] for path in ("plan.json", "report.json") if path in made}
+                found[f"{op_class.__name__}, {place}"] = {
+                    **found[f"{op_class.__name__}, {place}"],
+                    "files": len(made),
+                    "texts": _sum(sorted((path, len(data)) for path, data in texts.items())),
+                }
+    return found
+
+
+def cores() -> dict[str, Row]:
+    """By random graph and number of cores: on how many each step runs, of ops that take long."""
+    found: dict[str, Row] = {}
+    for seed in range(_GRAPHS):
+        graph, _ = passes.run(random_graph(seed))
+        problem = lower(graph, stages(graph, Machine.of("cortex-m4f")), None)
+        costs = {op.name: (250.0, 400.0, 1000.0)[i % 3] for i, op in enumerate(problem.ops)}
+        problem = replace(problem, ops=tuple(replace(op, row_cost=costs[op.name]) for op in problem.ops), blocks=())
+        plan = make_plan(problem)
+        row: dict[str, float] = {}
+        for most in (2, 3):
+            steps = [step.cores for step in divided(problem, plan, most).steps]
+            row |= {f"{most} cores": sum(steps), f"steps of {most}": _sum(steps)}
+        found[f"{seed:02}"] = {"steps": len(plan.steps), **row}
+    return found
+
+
+TABLES: Mapping[str, Callable[[], Mapping[str, Row]]] = {
+    "pipelines": pipelines,
+    "together": together,
+    "trials": trials,
+    "cores": cores,
+}
