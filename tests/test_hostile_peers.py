@@ -106,6 +106,7 @@ CASES: dict[str, tuple[Kind, Reply, str]] = {
     "error 4 to STACK": (Kind.STACK, refusing(4), "cannot synchronise"),
     "error 3 to STACK": (Kind.STACK, refusing(3), r"refuses reading the stack's depth \(error 3\)"),
     "error 200 to READ": (Kind.READ, refusing(200), r"refuses reading the output \(error 200\)"),
+    "a RUN of one byte": (Kind.RUN, answering(lambda _: b"\3"), "answers 1 bytes, not 8, during an inference"),
     "a short RUN": (Kind.RUN, cut(7), "answers 7 bytes, not 8, during an inference"),
     "a long RUN": (Kind.RUN, answering(longer), "answers 9 bytes, not 8, during an inference"),
     "RUN never answered": (Kind.RUN, silent, "does not answer during an inference"),

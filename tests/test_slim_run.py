@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Ends, Graph
@@ -351,6 +352,21 @@ def test_no_step_begins_after_the_time_is_used_up(tmp_path: Path) -> None:
     made = slimmed(tmp_path, Still(), recipe(), limits=Limits(seconds=0.0))
     assert made.record.ended.startswith("the time is used up; it takes 112,456 cycles and the goal is")
     assert not made.record.steps
+
+
+def test_a_folder_with_a_run_is_gone_on_with_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    """Before anything is read."""
+    begun, empty = tmp_path / "begun", tmp_path / "empty"
+    begun.mkdir()
+    (begun / SLIM_JSON).write_text("{}")
+
+    with pytest.raises(SlimError, match=r"begun: has a run already; --resume .*begun goes on with it"):
+        run.slim("no.onnx", "no.npz", recipe(), begun, Still())
+    with pytest.raises(SlimError, match=r"empty: has no run to go on with"):
+        run.slim("no.onnx", "no.npz", recipe(), empty, Still(), Asked(resumes=True))
+    for folder, asked in ((begun, Asked(resumes=True)), (empty, None)):
+        with pytest.raises(ShoehornError, match=r"no\.onnx"):
+            run.slim("no.onnx", "no.npz", recipe(), folder, Still(), asked)
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
