@@ -166,12 +166,12 @@ AREAS: Mapping[str, Area] = {
     ),
     "quantisation": Area(
         ("generator/shoehorn_mcu/quantisation/*.py",),
-        ("test_quantize*",),
+        ("test_quantize*", "test_figures"),
         ("test_cli", "test_api"),
     ),
     "several": Area(
         ("generator/shoehorn_mcu/firmware/several.py", "firmware_templates/models/*"),
-        ("test_several",),
+        ("test_several", "test_figures"),
         ("test_cli_project", "test_api", "test_link"),
     ),
     "cores": Area(
@@ -180,17 +180,17 @@ AREAS: Mapping[str, Area] = {
             "host_tools/shoehorn_mcu_host/board/cores.py",
             "firmware_templates/cores/*",
         ),
-        ("test_cores",),
+        ("test_cores", "test_figures"),
         ("test_runs", "test_check", *_ROAD),
     ),
     "pipeline": Area(
         ("generator/shoehorn_mcu/firmware/pipelines.py",),
-        ("test_pipeline",),
+        ("test_pipeline", "test_figures"),
         ("test_signal", "test_stream", "test_validate"),
     ),
     "tune": Area(
         ("generator/shoehorn_mcu/firmware/tune.py", "generator/shoehorn_mcu/kernels/tuning.py"),
-        ("test_tune",),
+        ("test_tune", "test_figures"),
         ("test_choice", "test_cli_device"),
     ),
     "firmware_templates": Area(
@@ -582,7 +582,7 @@ def _met(bench: Bench, fault: Fault, lines: Lines, seconds: float, depth: int) -
     rounds = [*lines.rounds(executing, seconds, quick=forked), *_area_tests(copy, forks, fault, depth)]
     met: set[str] = set()
     for each in rounds:
-        tests = [name for name in each if name not in met]
+        tests = sorted((name for name in each if name not in met), key=lines.seconds)
         met |= set(tests)
         while tests := [name for name in tests if bench.sound.get(name, True)]:
             answer = asked(tests, changed)
