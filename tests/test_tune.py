@@ -487,14 +487,43 @@ def test_the_values_that_a_kernel_is_measured_with_are_spread_over_their_type(op
         assert most - (most - least) / 4 <= high <= most
 
 
-def tall(rows: int) -> Node:
+def tall_graph(rows: int) -> Graph:
     rng = np.random.default_rng(0)
     one = Quant((1.0,), (0,))
     w = (TensorType((8, 3, 3, 4), DType.INT8, one), rng.integers(-9, 9, (8, 3, 3, 4), np.int8))
     b = (TensorType((8,), DType.INT32, one), np.zeros(8, np.int32))
     shared = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(1, 1, 1, 1)}
-    graph: Graph = graph_of(ops.Conv2d, [int8((1, rows, 16, 4), one), w, b], int8((), Quant((9.0,), (0,))), **shared)
-    return next(graph.nodes())
+    return graph_of(ops.Conv2d, [int8((1, rows, 16, 4), one), w, b], int8((), Quant((9.0,), (0,))), **shared)
+
+
+def tall(rows: int) -> Node:
+    return next(tall_graph(rows).nodes())
+
+
+@pytest.mark.parametrize("name", ["microbit", "mps2-an386"])
+def test_a_layer_is_measured_in_four_fifths_of_the_ram_that_the_application_leaves(name: str) -> None:
+    board = targets.board(name)
+    rows = 64
+    while 192 * rows <= 4 * board.arena_limit_bytes:
+        rows *= 2
+    (layer,) = tune.layers(tall_graph(rows), board, {"op": ""})
+
+    kept = layer.measured.output.type.rows
+    assert 192 * kept <= 0.8 * board.arena_limit_bytes < 192 * 2 * kept
+    assert layer.rows == rows
+
+
+def test_operands_of_two_heights_and_constants_are_measured_as_they_are() -> None:
+    """A half of one of them would be another op."""
+    rng, quant = np.random.default_rng(1), Quant((0.5,), (0,))
+    kinds = [int8((1, 8, 4, 2), quant), int8((1, 1, 4, 2), quant)]
+    held = (kinds[0], rng.integers(-9, 9, (1, 8, 4, 2), np.int8))
+    for inputs in (kinds, [kinds[1], kinds[1]], [kinds[0], held]):
+        made = graph_of(ops.Add, inputs, int8((), quant), clamp=ops.Clamp(-128, 127))
+        node = next(made.nodes())
+        assert tune.fitting(node, 1) is node
+    both = next(graph_of(ops.Add, [kinds[0], kinds[0]], int8((), quant), clamp=ops.Clamp(-128, 127)).nodes())
+    assert tune.fitting(both, 1).output.type.rows == 1
 
 
 def test_a_layer_that_does_not_fit_is_measured_with_fewer_rows_and_the_same_kernels():
