@@ -5,25 +5,31 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from random_graphs import random_graph
 from samples import graph_of, int8, sample
+from slide_nets import random_net
 from test_states import ring
 
 from shoehorn_mcu import ops, passes
 from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.base.version import __version__
-from shoehorn_mcu.firmware import tune
+from shoehorn_mcu.emit.folder.energy import Energy
+from shoehorn_mcu.firmware import build, tune
 from shoehorn_mcu.firmware.pipelines import Strides, pipeline
-from shoehorn_mcu.firmware.settings import Options
+from shoehorn_mcu.firmware.report import timeless
+from shoehorn_mcu.firmware.settings import Fit, Hop, Options
 from shoehorn_mcu.firmware.several import firmware_of_several, streamed
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
 from shoehorn_mcu.ir.dump import dump
 from shoehorn_mcu.kernels.cost import Unit as CostUnit
 from shoehorn_mcu.machine.targets import Machine, board
-from shoehorn_mcu.planner import make_plan
+from shoehorn_mcu.passes.ends.user_ends import Pixels
+from shoehorn_mcu.planner import Goal, make_plan
 from shoehorn_mcu.planner.cores import divided
 from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.stage import stages
@@ -160,9 +166,61 @@ def cores() -> dict[str, Row]:
     return found
 
 
+def _made() -> Mapping[str, tuple[Imported | Path, str | None, Options]]:
+    """Models, boards (None: the library alone, on a Cortex-M4) and options; each option once."""
+    digits, window = MODELS / "digits.tflite", Imported(replace(random_net(3), name="window"), {})
+    names = tuple(f"class {number}" for number in range(10))
+    small = Imported(replace(random_graph(12), name="small"), {})
+    alone: dict[str, tuple[Imported | Path, Options]] = {
+        "pixels": (digits, Options(pixels=Pixels((12.5,), (64.0,)))),
+        "classes": (digits, Options(classes=names, top=3)),
+        "native": (digits, Options(native_io=True, caller_arena=True)),
+        "hop": (window, Options(hop=Hop(1))),
+        "states": (Imported(ring(), {}), Options()),
+        "stateless": (Imported(ring(), {}), Options(stateless=True)),
+        "flash": (digits, Options(flash_bytes=24_000, smallest_kernels=True)),
+        "output": (small, Options(stream_output=True)),
+    }
+    boards = {
+        "marks": ("nrf52840dk", Options()),
+        "arena": ("microbit", Options(sram_bytes=1400, goal=Goal.SRAM)),
+        "in RAM": ("bluepill-f103c8", Options(weights_in_ram=3000)),
+        "fit": ("mps3-an547", Options(sram_bytes=Fit.FIT, one_memory=True)),
+        "without": ("native", Options(disabled=frozenset({"fuse-clamp", "fold-pad"}))),
+    }
+    told = {
+        f"alone, {name}": (model, None, replace(options, cpu="cortex-m4f")) for name, (model, options) in alone.items()
+    }
+    return {**told, **{f"{place}, {name}": (digits, place, options) for name, (place, options) in boards.items()}}
+
+
+def choices() -> dict[str, Row]:
+    """By option: the report, the notes and the files of a small model that is made with it, or the refusal."""
+    found: dict[str, Row] = {}
+    for name, (model, place, options) in _made().items():
+        try:
+            if place is None:
+                planned, files = build.alone(model, options)
+            else:
+                energy = Energy.MARKS if place == "nrf52840dk" else Energy.NONE
+                planned, files = build.firmware(model, board(place), options, energy=energy)
+        except ShoehornError as refusal:
+            found[name] = {"refused": _sum(str(refusal))}
+            continue
+        unit = planned.unit
+        own = (f"{unit.name}.c", f"{unit.name}.h", "app_config.h", "platformio.ini", "plan.json")
+        row = {"notes": _sum(planned.notes), "arena": unit.plan.arena_bytes, "constants": planned.constants.bytes}
+        for path, data in files.items():
+            if Path(path).name in own:
+                row[Path(path).name] = zlib.crc32(data.replace(__version__.encode(), b"VERSION"))
+        found[name] = {**row, "report": _sum(timeless(planned.report)), "files": len(files)}
+    return found
+
+
 TABLES: Mapping[str, Callable[[], Mapping[str, Row]]] = {
     "pipelines": pipelines,
     "together": together,
     "trials": trials,
     "cores": cores,
+    "choices": choices,
 }
