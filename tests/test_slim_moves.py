@@ -179,6 +179,15 @@ def test_a_reducer_keeps_the_channels_that_are_listened_to() -> None:
     assert np.allclose(values(graph, x)["logits"], values(moved.graph, x)["logits"], atol=1e-5)
 
 
+@pytest.mark.parametrize(("kernel", "depthwise", "count"), [(1, False, 1), (1, True, 0), (3, False, 0)])
+def test_only_a_dense_convolution_of_one_pixel_is_a_reducer(kernel: int, depthwise: bool, count: int) -> None:
+    net = Net(8, 1)
+    before = net.conv("before", "image", 16, 3)
+    graph = read(net.model(net.conv("behind", net.conv("reducer", before, 16, kernel, depthwise=depthwise), 16, 3), 10))
+
+    assert len([*moves(graph, ["reduce"], 0.5)]) == count
+
+
 def test_a_reducer_keeps_filters_by_the_size_of_their_weights_whatever_the_sign() -> None:
     graph = graph_of("tiny")
     reducer = next(node for node in graph.nodes() if node.output.name.startswith("mixed/3x3r"))

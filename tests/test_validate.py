@@ -59,8 +59,10 @@ def random_vectors(count: int) -> list[list[Array]]:
 def test_equal_in_every_byte_is_no_mismatch(link: Link):
     moved: list[int] = []
     chosen = random_vectors(6)
-    found = validate(link, PLAN, reference, iter(chosen), moved.append)
+    resets: list[int] = []
+    found = validate(link, PLAN, reference, iter(chosen), moved.append, reset=lambda: resets.append(1))
 
+    assert resets == []  # a model without states has nothing to reset
     assert (found.vectors, found.mismatched_vectors, found.max_abs_diff, found.first_bad_op) == (6, 0, 0, None)
     assert sum(moved) == 6 * (INPUT.bytes + OUTPUT.bytes)
     assert found.outputs["scores/0"].shape == (6, TOY.outputs)
