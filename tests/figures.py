@@ -238,6 +238,7 @@ def tflite() -> dict[str, Figures]:
         row = found.setdefault(sample.code, Counter())
         row["samples"] += 1
         row["refused"] += sample.graph is None
+        row["refusals"] = _checksum(row["refusals"], [sample.why.encode()])
         if sample.graph is not None:
             arrays = [each.data for each in sample.graph.tensors.values() if each.data is not None]
             whole = [each.tobytes() for each in arrays if each.dtype.kind in "iub"]
@@ -405,6 +406,7 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "options": options,
     "quantised": figures_of_onnx.quantised,
     "curves": figures_of_onnx.curves,
+    "refusals": figures_of_onnx.refusals,
     "prices": figures_of_onnx.prices,
     "slim_pages": figures_of_onnx.slim_pages,
     **figures_of_firmware.TABLES,

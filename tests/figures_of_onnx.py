@@ -12,7 +12,9 @@ import slim_nets
 from onnx import ModelProto, helper, numpy_helper
 from random_onnx import random_model
 
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.importers.onnx.importer import import_model
+from shoehorn_mcu.ir.dump import dump
 from shoehorn_mcu.ir.graph import Graph
 from shoehorn_mcu.machine.targets import board
 from shoehorn_mcu.quantisation.exported import as_onnx
@@ -28,6 +30,7 @@ from shoehorn_mcu.slim.record import Candidate, Compared, Record, Step, Trial
 
 _RANDOM = 100
 _CURVES = 24
+_CHANGED = 400
 _NETS = {"tiny": slim_nets.tiny, "mobilenet": lambda: slim_nets.mobilenet(28, 1), "digits": slim_nets.digits}
 Row = Mapping[str, float]
 
@@ -91,6 +94,42 @@ def _total(arrays: Iterable[Any]) -> float:
         each = np.abs(np.nan_to_num(np.asarray(array, np.float64), posinf=1e3, neginf=-1e3)).reshape(-1)
         total += float(np.minimum(each, 1e6) @ (1 + np.arange(len(each)) % 97))
     return float(f"{total:.6g}")
+
+
+def refusals() -> dict[str, Row]:
+    """By random network of which one thing was changed: what the import says, or what it makes."""
+    found: dict[str, Row] = {}
+    for seed in range(_CHANGED):
+        rng = np.random.default_rng(seed)
+        try:
+            made = import_model(_changed(random_model(seed), rng), "m").graph
+        except ShoehornError as refusal:
+            found[f"{seed:03}"] = {"refused": zlib.crc32(str(refusal).encode())}
+        else:
+            found[f"{seed:03}"] = {"dump": zlib.crc32(dump(made).encode())}
+    return found
+
+
+def _changed(model: ModelProto, rng: np.random.Generator) -> ModelProto:
+    """An attribute is another number, an input is missing or another one, or a constant has another shape or type."""
+    graph = model.graph
+    node = graph.node[int(rng.integers(len(graph.node)))]
+    what = int(rng.integers(5))
+    if what == 0 and node.attribute:
+        each = node.attribute[int(rng.integers(len(node.attribute)))]
+        each.i += int(rng.integers(-3, 4))
+        if each.ints:
+            each.ints[int(rng.integers(len(each.ints)))] += int(rng.integers(-2, 3))
+    elif what == 1 and len(node.input) > 1:
+        node.input.pop()
+    elif what == 2:
+        node.input[int(rng.integers(len(node.input)))] = graph.input[0].name
+    elif graph.initializer:
+        tensor = graph.initializer[int(rng.integers(len(graph.initializer)))]
+        data = numpy_helper.to_array(tensor)
+        other = data.reshape(-1) if what == 3 else data.astype(np.int32)
+        tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(other), tensor.name))
+    return model
 
 
 def curves() -> dict[str, Row]:
