@@ -97,6 +97,10 @@ def test_what_a_confined_process_may_read_is_named_once_and_never_all_files(monk
     assert [(a, b) for a in found for b in found if a in b.parents] == []
 
 
+def test_what_a_confined_process_writes_to_its_standard_files_goes_nowhere() -> None:
+    assert asked("ends")[0] == [Path(os.devnull).stat().st_rdev] * 3
+
+
 def test_without_walls_all_can_be_done(folder: Path, port: int):
     """Otherwise the tests below show nothing."""
     run = subprocess.run(
