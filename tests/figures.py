@@ -24,6 +24,7 @@ from onnx import ModelProto
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import figures_of_boards
 import figures_of_firmware
 import figures_of_onnx
 import matrix
@@ -410,6 +411,9 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "prices": figures_of_onnx.prices,
     "slim_pages": figures_of_onnx.slim_pages,
     **figures_of_firmware.TABLES,
+    "boards": figures_of_boards.of_boards,
+    "cpus": figures_of_boards.cores,
+    "manifests": figures_of_boards.manifests,
 }
 
 
