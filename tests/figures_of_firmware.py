@@ -18,6 +18,7 @@ from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit.folder.energy import Energy
+from shoehorn_mcu.emit.folder.memory_map import memory_map
 from shoehorn_mcu.firmware import build, tune
 from shoehorn_mcu.firmware.pipelines import Strides, pipeline
 from shoehorn_mcu.firmware.report import timeless
@@ -213,7 +214,12 @@ def choices() -> dict[str, Row]:
         for path, data in files.items():
             if Path(path).name in own:
                 row[Path(path).name] = zlib.crc32(data.replace(__version__.encode(), b"VERSION"))
-        found[name] = {**row, "report": _sum(timeless(planned.report)), "files": len(files)}
+        found[name] = {
+            **row,
+            "report": _sum(timeless(planned.report)),
+            "files": len(files),
+            "map": _sum(memory_map(unit)),
+        }
     return found
 
 
