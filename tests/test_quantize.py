@@ -20,8 +20,9 @@ import shoehorn_mcu
 from bench import ptq
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.importers import load
+from shoehorn_mcu.importers.onnx.chain import Coded
 from shoehorn_mcu.importers.onnx.importer import import_model
-from shoehorn_mcu.ir import Array, DType, Node
+from shoehorn_mcu.ir import Array, DType, Node, Quant
 from shoehorn_mcu.ops import AveragePool2d, DepthwiseConv2d, Dequantize, LinearOp, Mean, Quantize, Requantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, quantized, steps
@@ -649,6 +650,27 @@ def test_a_bias_that_is_no_list_of_the_outputs_is_left_alone() -> None:
 
     assert [equalised(each, ranges)[1] for each in (one, eight)] == [0, 1]
     assert [sorted(bias_corrections(each, means)) for each in (one, eight)] == [["c"], ["b", "c"]]
+
+
+def test_layers_around_a_pool_whose_places_are_read_too_are_not_made_even() -> None:
+    def around(outputs: list[str]) -> Any:
+        nodes = [
+            helper.make_node("Conv", ["x", "v"], ["a"]),
+            helper.make_node("MaxPool", ["a"], outputs, kernel_shape=[2, 2]),
+            helper.make_node("Conv", ["p", "w"], ["y"]),
+        ]
+        return model(nodes, {"v": reals(4, 3, 1, 1), "w": reals(5, 4, 1, 1)})
+
+    ranges = {"p": np.exp2(np.arange(4) - 2.0)}
+    assert [equalised(around(outputs), ranges)[1] for outputs in (["p"], ["p", "places"])] == [1, 0]
+
+
+def test_a_matrix_of_one_scale_has_no_axis_without_the_dimension_of_its_scale() -> None:
+    data = np.arange(12, dtype=np.int8)
+    for shape, axis, wanted in (((1, 3, 4), 0, None), ((1, 3, 4), 1, 0), ((1, 1, 3, 4), 3, 1), ((1, 3, 4), None, None)):
+        count = 1 if axis is None else shape[axis]
+        found = Coded(data.reshape(shape), Quant((0.5,) * count, (0,) * count, axis)).matrix
+        assert (found.data.shape, found.quant.axis) == ((3, 4), wanted)
 
 
 def test_an_op_that_stays_in_float32_is_named_whatever_else_it_reads() -> None:

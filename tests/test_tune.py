@@ -30,7 +30,7 @@ from shoehorn_mcu.firmware import build, tune
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, TensorType
 from shoehorn_mcu.kernels import candidates, choose, contract_of, within_flash
-from shoehorn_mcu.kernels.tuning import HEADER, Origin, TuningError, load
+from shoehorn_mcu.kernels.tuning import HEADER, Origin, Tuning, TuningError, load, save
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.machine.targets import Machine as Core
@@ -572,6 +572,16 @@ def test_an_image_is_filled_to_the_last_byte_of_flash_or_of_constants(
     trial = tune.Trial(layer, candidates(tall(4), board.cpu.isas)[0])
 
     assert [len(group) for group in tune.groups([trial] * 7, board)] == [3, 3, 1]
+
+
+def test_a_tuning_is_a_text_of_a_line_for_each_layer_behind_its_header(tmp_path: Path) -> None:
+    origin = Origin(__version__, "m", "0" * 64, "microbit", "cortex-m0", "serial", "microseconds")
+    save(tmp_path / "t.json", Tuning({"a": "x", "b": "y"}, origin=origin))
+
+    text = (tmp_path / "t.json").read_text()
+    assert text.startswith('{\n "shoehorn": {\n  "format": 1,\n')
+    assert text.endswith(' "a": "x",\n "b": "y"\n}\n')
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 
 def test_constants_that_are_read_by_rows_count_as_constants_of_a_layer() -> None:
