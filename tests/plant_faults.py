@@ -16,7 +16,8 @@ quickest first and --seconds of them at most, as the recording of planted_lines.
 area (with --quick its quick ones), because a sandboxed process records nothing; --jobs faults are tried at the same
 time then. They are tried in forks of a process that has collected all tests (planted_forks.py), which is seconds a
 fault; one in what runs when modules are imported, or in C, is tried in a process of its own. A recording of an
-earlier state of the project serves as well: lines are found where they stand now, and tests that are gone are left out.
+earlier state of the project serves as well: lines are found where they stand now, tests that are gone are left out, and
+those that were not there yet meet each fault in Python whose line is known.
 A test that fails without the fault, too, is left out when a fault meets it. A run over its time limit counts as noticed
 where the same tests take less than a quarter of it without the fault (an endless loop), else as over its time.
 Numbers assigned to names in capitals are left alone: they say how long the planner tries, not whether its plans are
@@ -369,7 +370,8 @@ def _met(bench: Bench, fault: Fault, lines: Lines, seconds: float, depth: int) -
             copy.write(path, text)
 
     executing = [name for name in lines.tests_of(path, fault.line) if name in forks.present]
-    rounds = [*lines.rounds(executing, seconds, quick=forked), *_area_tests(copy, forks, fault, depth)]
+    unknown = lines.unknown(forks.present) if executing else []
+    rounds = [*lines.rounds(executing, seconds, quick=forked), unknown, *_area_tests(copy, forks, fault, depth)]
     met: set[str] = set()
     for each in rounds:
         tests = sorted((name for name in each if name not in met), key=lines.seconds)

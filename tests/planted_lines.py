@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +140,10 @@ class Lines:
         recorded = self._moved[path].get(line)
         found = [self._names[number] for number in self._lines[path].get(str(recorded), [])]
         return sorted(found, key=lambda name: self._seconds[name])
+
+    def unknown(self, tests: Iterable[str]) -> list[str]:
+        """Those of some tests that were not recorded, so that they may execute any line."""
+        return [name for name in tests if name not in self._seconds]
 
     def seconds(self, test: str) -> float:
         """How long a test took; one second of a test that was not recorded."""

@@ -100,6 +100,7 @@ def test_a_recording_finds_lines_where_they_stand_now(tmp_path: Path) -> None:
     assert [lines.tests_of("f.py", line) for line in range(1, 7)] == [[], [], ["fast", "slow"], [], ["slow"], []]
     assert lines.tests_of("g.c", 1) == []
     assert (lines.seconds("slow"), lines.seconds("new")) == (2.0, 1.0)
+    assert lines.unknown(["new", "slow", "other"]) == ["new", "other"]
 
 
 def test_rounds_of_tests_are_two_minutes_or_begin_small(tmp_path: Path) -> None:
@@ -238,7 +239,7 @@ def test_a_fault_meets_the_tests_of_its_line_then_those_of_its_area_without_brok
         (True, ["quick", "slow"], 60 + 10 * 31.0),
         (True, ["other"], 60 + 10 * 1.0),
     ]
-    assert forks.asked[5:] == [(True, ["quick"], 70.0), (True, ["slow"], 360.0), (True, ["other"], 70.0)]
+    assert forks.asked[5:] == [(True, ["quick"], 70.0), (True, ["other"], 70.0), (True, ["slow"], 360.0)]
     assert project.file.read_text() == "x = 1\ny = 2\n"
     assert project.runs == []
 
