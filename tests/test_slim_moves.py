@@ -96,6 +96,14 @@ def test_every_kind_of_move_is_found() -> None:
     assert kinds == {*ALL}
 
 
+def test_layers_are_compared_only_where_both_forms_have_the_same_ones() -> None:
+    graph = graph_of("digits")
+    real, place = as_int8(graph), targets.board("mps2-an386")
+    shorter = as_int8(next(moves(graph, ["shrink"], 0.5)).graph)
+
+    assert other_kernels(graph, real, place) == other_kernels(graph, shorter, place) == ()
+
+
 def test_moves_follow_one_another_until_none_is_left() -> None:
     graph = graph_of("tiny")
     for _ in range(40):
