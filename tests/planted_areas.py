@@ -141,7 +141,7 @@ AREAS: Mapping[str, Area] = {
     ),
     "firmware_templates": Area(
         ("firmware_templates/app/*.c", "firmware_templates/families/posix/**/*.c"),
-        ("test_app", "test_link", "test_mlperf", "test_hostile*", "test_native_io", "test_validate"),
+        ("test_app*", "test_link", "test_mlperf*", "test_hostile*", "test_native_io", "test_validate"),
         ("test_energy_firmware", "test_stream*", "test_several", "test_monitor", "test_cli_device", "test_build"),
     ),
     "security": Area(
