@@ -1309,3 +1309,12 @@ def test_an_image_with_its_channels_last_in_the_file_needs_no_op_that_moves_it(
     x = reals(1, 6, 7, 3)
     (wanted,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})
     np.testing.assert_allclose(evaluate(made, {"x": x})["y"], wanted, rtol=0, atol=CLOSE * 10)
+
+
+def test_what_prelu_leaves_alone_begins_with_0(tmp_path: Path) -> None:
+    """Neither the sign nor an infinite slope reaches it."""
+    slopes = np.array([-1, np.inf, -np.inf, 2], np.float32)
+    graph = load(saved(model(one("PRelu", inputs=("x", "s")), (1, 4), {"s": slopes}), tmp_path))
+    found = evaluate(graph, {"x": np.zeros((1, 4), np.float32)})["y"]
+
+    assert found.tolist() == [[0, 0, 0, 0]] and not np.signbit(found).any()

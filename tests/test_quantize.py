@@ -585,6 +585,7 @@ def test_a_channel_of_tiny_weights_has_a_scale_that_its_bias_fits(bits: Bits, tm
     found = quantize_model(tmp_path / "tiny.onnx", tmp_path / "x.npz", Settings(Method.MINMAX, bits=bits))
 
     assert found.float_ops == () and found.sqnr_db > 15
+    assert found.equalised == 0
 
 
 @pytest.mark.parametrize("weight", [0.0, 300.0])
