@@ -1318,3 +1318,10 @@ def test_what_prelu_leaves_alone_begins_with_0(tmp_path: Path) -> None:
     found = evaluate(graph, {"x": np.zeros((1, 4), np.float32)})["y"]
 
     assert found.tolist() == [[0, 0, 0, 0]] and not np.signbit(found).any()
+
+
+def test_shrink_leaves_nothing_of_what_is_just_at_its_bounds(tmp_path: Path) -> None:
+    graph = load(saved(model(one("Shrink", lambd=0.5, bias=0.25), (1, 5)), tmp_path))
+    x = np.array([[-0.75, -0.5, 0, 0.5, 0.75]], np.float32)
+
+    assert evaluate(graph, {"x": x})["y"].tolist() == [[-0.5, 0, 0, 0, 0.5]]
