@@ -373,6 +373,23 @@ def test_a_joulescope_that_is_unplugged_is_one_line():
         JoulescopeTape(FakeJoulescope(levels(100), "device removed"), Supply()).stop()
 
 
+@pytest.mark.parametrize(("periods", "fits"), [(98.5, False), (99.5, True)])
+def test_a_recording_that_fills_the_joulescope_s_buffer_is_refused(
+    periods: float, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 samples the first and the last are 99 periods apart; 99 % of the buffer may be used."""
+    from shoehorn_mcu_host.energy import joulescope
+
+    monkeypatch.setattr(joulescope, "_LONGEST", periods * PERIOD / 0.99)
+    tape = joulescope.JoulescopeTape(FakeJoulescope([0] * 100), Supply())
+
+    if fits:
+        assert len(tape.stop().seconds) == 100
+    else:
+        with pytest.raises(RecordingError, match=r"^Joulescope: more than .* s; ask for fewer --runs$"):
+            tape.stop()
+
+
 # The command, with the board `native`
 
 

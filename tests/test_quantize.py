@@ -29,7 +29,7 @@ from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, qu
 from shoehorn_mcu.quantisation import samples as quantisation_samples
 from shoehorn_mcu.quantisation.measure import accuracy, output_sqnr
 from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
-from shoehorn_mcu.quantisation.rewrite import Edit, Linear, bias_corrections, equalised, prepared
+from shoehorn_mcu.quantisation.rewrite import Edit, Linear, bias_corrections, equalised, in_four_bits, prepared
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
 from shoehorn_mcu.quantisation.steps import _in_float
@@ -664,6 +664,20 @@ def test_layers_around_a_pool_whose_places_are_read_too_are_not_made_even() -> N
 
     ranges = {"p": np.exp2(np.arange(4) - 2.0)}
     assert [equalised(around(outputs), ranges)[1] for outputs in (["p"], ["p", "places"])] == [1, 0]
+
+
+@pytest.mark.parametrize("axis", [None, 1, -1])
+def test_weights_in_four_bits_have_scales_along_the_axis_that_is_1_where_none_is_said(axis: int | None) -> None:
+    """Those that are tried and nearest to a seventh of the largest weight, or to an eighth of a negative one."""
+    weights = np.array([[7, -16, 0.5], [-7, 2, 3.5], [1, 14, -0.5]], np.float32)
+    fine = np.full(3, 1e-3, np.float32)
+    said = {} if axis is None else {"axis": axis}
+    node = helper.make_node("DequantizeLinear", ["w_quantized", "w_scale"], ["w"], **said)
+    stored = model([node], {"w_quantized": np.zeros((3, 3), np.int8), "w_scale": fine})
+    made = {t.name: numpy_helper.to_array(t) for t in in_four_bits(stored, model([], {"w": weights})).graph.initializer}
+
+    np.testing.assert_allclose(made["w_scale"], [1, 2, 0.5], rtol=0.01)
+    assert made["w_quantized"].tolist() == [[7, -8, 1], [-7, 1, 7], [1, 7, -1]]
 
 
 def test_a_matrix_of_one_scale_has_no_axis_without_the_dimension_of_its_scale() -> None:
