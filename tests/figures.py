@@ -24,6 +24,9 @@ from onnx import ModelProto
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import figures_of_boards
+import figures_of_firmware
+import figures_of_onnx
 import matrix
 import samples
 import slide_nets
@@ -236,6 +239,7 @@ def tflite() -> dict[str, Figures]:
         row = found.setdefault(sample.code, Counter())
         row["samples"] += 1
         row["refused"] += sample.graph is None
+        row["refusals"] = _checksum(row["refusals"], [sample.why.encode()])
         if sample.graph is not None:
             arrays = [each.data for each in sample.graph.tensors.values() if each.data is not None]
             whole = [each.tobytes() for each in arrays if each.dtype.kind in "iub"]
@@ -401,6 +405,15 @@ TABLES: Mapping[str, Callable[[], Mapping[str, Figures]]] = {
     "folders": folders,
     "commands": said,
     "options": options,
+    "quantised": figures_of_onnx.quantised,
+    "curves": figures_of_onnx.curves,
+    "refusals": figures_of_onnx.refusals,
+    "prices": figures_of_onnx.prices,
+    "slim_pages": figures_of_onnx.slim_pages,
+    **figures_of_firmware.TABLES,
+    "boards": figures_of_boards.of_boards,
+    "cpus": figures_of_boards.cores,
+    "manifests": figures_of_boards.manifests,
 }
 
 

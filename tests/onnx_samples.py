@@ -103,6 +103,7 @@ class Sample:
     graph: Graph | None  # None: the import refuses the model
     part: str = ""  # what the names of the op's own nodes begin with
     legal: bool = True  # whether the format has the op in this type
+    why: str = ""  # what a refusal says
 
 
 def onnx_samples() -> Iterator[Sample]:

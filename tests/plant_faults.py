@@ -3,7 +3,7 @@
     python -m tests.plant_faults [--count 100] [--seed 1] [--jobs 2] [--areas AREA ...] [--out FILE] [--quick | --whole]
     python -m tests.plant_faults --list      the faults of that seed, without running anything
     python -m tests.plant_faults --record FOLDER              runs the fast suite once under coverage.py
-    python -m tests.plant_faults --lines FOLDER [--count ...] asks only the tests that execute the changed line
+    python -m tests.plant_faults --lines FOLDER [--seconds 600] [--count ...]   asks the tests that execute the line
 
 A fault is one change of one line: a comparison one off or turned round, plus for minus, a number one more, `and` for
 `or`, either side of one of these without effect, a `not` left out, min for max, a guard that never fires. The
@@ -12,9 +12,14 @@ get the same number of faults each; the seed chooses the lines, by their texts, 
 state of the project where they are there still. For each fault the quick tests of its area run first,
 then, without --quick, the area's other tests, and with --whole the whole fast suite; a run with more tests tries the
 survivors of an earlier one once more. With --lines a fault in Python meets the fast tests that execute its line, the
-quickest first and ten minutes of them at most, as the recording of planted_lines.py says, and then the tests of its
-area, because a sandboxed process records nothing; --jobs faults are tried at the same time then. A recording of an
-earlier state of the project serves as well: lines are found where they stand now, and tests that are gone are left out.
+quickest first and --seconds of them at most, as the recording of planted_lines.py says, and then the tests of its
+area (with --quick its quick ones), because a sandboxed process records nothing; --jobs faults are tried at the same
+time then. They are tried in forks of a process that has collected all tests (planted_forks.py), which is seconds a
+fault; one in what runs when modules are imported, or in C, is tried in a process of its own. A recording of an
+earlier state of the project serves as well: lines are found where they stand now, tests that are gone are left out, and
+those that were not there yet meet each fault in Python whose line is known.
+A test that fails without the fault, too, is left out when a fault meets it. A run over its time limit counts as noticed
+where the same tests take less than a quarter of it without the fault (an endless loop), else as over its time.
 Numbers assigned to names in capitals are left alone: they say how long the planner tries, not whether its plans are
 right.
 Appends a line of JSON per fault to --out and continues after the last line of an earlier run.
@@ -28,6 +33,7 @@ import argparse
 import ast
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -35,230 +41,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import IO
 
+from tests.planted_areas import AREAS
+from tests.planted_forks import Answer, Forks
 from tests.planted_lines import Lines, record
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENTS = Path(__file__).with_suffix("").with_name("planted_equivalents.json")
 _MOST_SECONDS = 600  # of recorded tests that a fault meets: a line of the planner is executed by most of the suite
-LIMIT_SECONDS = 1500  # of one run of tests; a fault that makes an endless loop is noticed by it
-
-
-@dataclass(frozen=True)
-class Area:
-    """Files to plant faults in, and the tests that should notice: those that take a minute together, then others."""
-
-    files: tuple[str, ...]
-    quick: tuple[str, ...]
-    slow: tuple[str, ...]
-
-
-_ROAD = ("test_build", "test_emit", "test_random_graphs", "test_validate", "test_cli_project", "test_cli_device")
-_PLANS = (
-    "test_figures",
-    "test_planner",
-    "test_flow",
-    "test_rows",
-    "test_live_ranges",
-    "test_in_place",
-    "test_modes",
-    "test_split",
-    "test_cascade",
-    "test_cli_plan",
-    "test_place",
-    "test_allocate",
-)
-_SEARCHES = (
-    "test_planner_*",
-    "test_cascade_*",
-    "test_again",
-    "test_shorten",
-    "test_remat",
-    "test_retention",
-    "test_staged",
-    "test_budgets",
-)
-AREAS: Mapping[str, Area] = {
-    "kernels": Area(
-        ("runtime_c/kernels/*/*.inc", "runtime_c/include/*.h"),
-        ("test_kernel_matrix",),
-        ("test_mve*", "test_neon*", "test_kernels", "test_runtime_c", "test_emit", "test_random_graphs"),
-    ),
-    "emit": Area(
-        ("generator/shoehorn_mcu/emit/**/*.py",),
-        (
-            "test_emit_parts",
-            "test_figures",
-            "test_header",
-            "test_app",
-            "test_files",
-            "test_cli_library",
-            "test_cli_project",
-            "test_emit",
-        ),
-        ("test_many_libraries", "test_integrations", "test_stream", "test_framework", "test_linux", *_ROAD),
-    ),
-    "check": Area(
-        ("generator/shoehorn_mcu/planner/check.py",),
-        ("test_check", "test_check_words", "test_runs", "test_planner", "test_in_place", "test_cascade"),
-        ("test_cascade_*", *_ROAD),
-    ),
-    "link": Area(
-        (
-            "host_tools/shoehorn_mcu_host/board/link.py",
-            "host_tools/shoehorn_mcu_host/board/frames.py",
-            "host_tools/shoehorn_mcu_host/folder/plan.py",
-            "host_tools/shoehorn_mcu_host/validate/validate.py",
-        ),
-        ("test_link*", "test_validate*", "test_hostile*"),
-        ("test_stream", "test_cli_device", "test_damaged*"),
-    ),
-    "passes": Area(
-        ("generator/shoehorn_mcu/passes/**/*.py",),
-        (
-            "test_figures",
-            "test_passes",
-            "test_channel_ranges",
-            "test_fold*",
-            "test_fused",
-            "test_slide",
-            "test_cli_project",
-        ),
-        ("test_slide_firmware", "test_importer", "test_split", *_ROAD),
-    ),
-    "importers": Area(
-        ("generator/shoehorn_mcu/importers/**/*.py",),
-        (
-            "test_figures",
-            "test_importer",
-            "test_bad_models",
-            "test_laws",
-            "test_cli",
-            "test_onnx*",
-            "test_torch*",
-            "test_tflite*",
-        ),
-        (
-            "test_ops_oracle",
-            "test_reference_oracle",
-            "test_op_table",
-            "test_uint8",
-            "test_int16",
-            "test_signal",
-            *_ROAD,
-        ),
-    ),
-    "quantisation": Area(
-        ("generator/shoehorn_mcu/quantisation/*.py",),
-        ("test_quantize*",),
-        ("test_cli", "test_api"),
-    ),
-    "several": Area(
-        ("generator/shoehorn_mcu/firmware/several.py", "firmware_templates/models/*"),
-        ("test_several",),
-        ("test_cli_project", "test_api", "test_link"),
-    ),
-    "cores": Area(
-        (
-            "generator/shoehorn_mcu/planner/cores.py",
-            "host_tools/shoehorn_mcu_host/board/cores.py",
-            "firmware_templates/cores/*",
-        ),
-        ("test_cores",),
-        ("test_runs", "test_check", *_ROAD),
-    ),
-    "pipeline": Area(
-        ("generator/shoehorn_mcu/firmware/pipelines.py",),
-        ("test_pipeline",),
-        ("test_signal", "test_stream", "test_validate"),
-    ),
-    "tune": Area(
-        ("generator/shoehorn_mcu/firmware/tune.py", "generator/shoehorn_mcu/kernels/tuning.py"),
-        ("test_tune",),
-        ("test_choice", "test_cli_device"),
-    ),
-    "firmware_templates": Area(
-        ("firmware_templates/app/*.c", "firmware_templates/families/posix/**/*.c"),
-        ("test_app", "test_link", "test_mlperf", "test_hostile*", "test_native_io", "test_validate"),
-        ("test_energy_firmware", "test_stream*", "test_several", "test_monitor", "test_cli_device", "test_build"),
-    ),
-    "security": Area(
-        (
-            *(
-                "host_tools/shoehorn_mcu_host/base/sandbox.py",
-                "host_tools/shoehorn_mcu_host/base/walls.py",
-                "host_tools/shoehorn_mcu_host/board/ports.py",
-                "generator/shoehorn_mcu/machine/families.py",
-            ),
-            *("generator/shoehorn_mcu/importers/torch/script.py", "generator/shoehorn_mcu/importers/torch/archive.py"),
-            *("generator/shoehorn_mcu/importers/onnx/external.py", "generator/shoehorn_mcu/importers/plain.py"),
-        ),
-        ("test_sandbox", "test_onnx_external", "test_torch_archive", "test_hostile*", "test_manifest", "test_boards"),
-        ("test_torch", "test_onnx", "test_link", "test_monitor", "test_hosts", "test_children"),
-    ),
-    "ops": Area(
-        ("generator/shoehorn_mcu/ops/**/*.py", "generator/shoehorn_mcu/ir/*.py"),
-        ("test_figures", "test_ops", "test_op_table", "test_declared", "test_importer", "test_laws"),
-        ("test_ops_oracle", "test_reference_oracle", "test_onnx*", "test_tflite*", *_ROAD),
-    ),
-    "choice": Area(
-        ("generator/shoehorn_mcu/kernels/**/*.py", "generator/shoehorn_mcu/estimate/*.py"),
-        ("test_figures", "test_choice", "test_cost", "test_kernels", "test_stack", "test_emit_parts"),
-        ("test_kernel_matrix", "test_mve*", "test_neon*", "test_thumb", "test_packed_conv", "test_depthwise", *_ROAD),
-    ),
-    "schedule": Area(
-        ("generator/shoehorn_mcu/schedule/*.py",),
-        _PLANS,
-        (*_SEARCHES, "test_runs", "test_spread*", "test_stream*", *_ROAD),
-    ),
-    "slim": Area(
-        ("generator/shoehorn_mcu/slim/**/*.py",),
-        ("test_figures", "test_slim*", "test_cli_slim"),
-        ("test_learn*",),
-    ),
-    "commands": Area(
-        (
-            "generator/shoehorn_mcu/cli/*.py",
-            "generator/shoehorn_mcu/inspect/*.py",
-            "generator/shoehorn_mcu/firmware/*.py",
-            "generator/shoehorn_mcu/machine/*.py",
-            "generator/shoehorn_mcu/api.py",
-        ),
-        ("test_figures", "test_cli", "test_cli_plan", "test_api", "test_inspect", "test_boards", "test_errors"),
-        ("test_slide_firmware", "test_cli_*", "test_docs", "test_page", "test_doctor", "test_upgrade", *_ROAD),
-    ),
-    "host": Area(
-        ("host_tools/shoehorn_mcu_host/*/*.py",),
-        ("test_link", "test_validate", "test_manifest", "test_boards", "test_stack", "test_cbuild", "test_files"),
-        (
-            "test_hostile*",
-            "test_doctor",
-            "test_hosts",
-            "test_outside",
-            "test_samples",
-            "test_flash",
-            "test_monitor",
-            "test_cores",
-            "test_cycles",
-        ),
-    ),
-    "planner": Area(
-        (
-            "generator/shoehorn_mcu/planner/**/*.py",
-            "generator/shoehorn_mcu/planner/**/*.c",
-            "generator/shoehorn_mcu/schedule/lower.py",
-            "generator/shoehorn_mcu/schedule/split.py",
-        ),
-        _PLANS,
-        (*_SEARCHES, *_ROAD),
-    ),
-}
+LIMIT_SECONDS = 1500  # of one run of tests
+_FORK_SECONDS = (60, 10)  # the limit of a run in a fork, and how much more for each second that its tests were recorded
+_ENDLESS = 4  # so many times longer than without the fault: it makes an endless loop
 
 
 @dataclass(frozen=True)
@@ -435,27 +236,30 @@ class Copy:
         packages = os.pathsep.join(str(self.root / name) for name in ("generator", "host_tools"))
         kept = str(folder / "kept")
         self.environment = {**os.environ, "PYTHONPATH": packages, "HYPOTHESIS_STORAGE_DIRECTORY": kept}
+        self._times = itertools.count(int(time.time()))
 
-    def collected(self) -> set[str]:
-        """The ids of the fast suite's tests."""
-        command = [sys.executable, "-B", "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests"]
-        done = subprocess.run(command, cwd=self.root, env=self.environment, capture_output=True, text=True, check=True)
-        return {row for row in done.stdout.splitlines() if "::" in row}
+    def write(self, path: str, text: str) -> None:
+        """Changes a file. Each version has a second of its own: Python knows compiled modules by it and their size."""
+        (self.root / path).write_text(text)
+        os.utime(self.root / path, (moment := next(self._times), moment))
 
-    def passes(self, tests: list[str], jobs: int) -> tuple[bool, str]:
-        """Whether the tests pass, and the line that says why not."""
+    def passes(self, tests: Sequence[str], jobs: int) -> Answer:
+        """Whether the tests pass."""
         workers = ["-n", str(jobs)] if jobs > 1 else []
         listed = self.root.parent / "tests.txt"
         listed.write_text("".join(f"{name}\n" for name in tests))
         command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *workers, f"@{listed}"]
+        begun = time.monotonic()
         try:
             done = subprocess.run(
                 command, cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=LIMIT_SECONDS
             )
         except subprocess.TimeoutExpired:
-            return False, f"took over {LIMIT_SECONDS} s"
+            return Answer(False, f"took over {LIMIT_SECONDS} s", late=True, seconds=LIMIT_SECONDS)
         said = [row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR", "E  "))]
-        return done.returncode == 0, (said or done.stdout.splitlines()[-1:] or [""])[-1][:200]
+        why = (said or done.stdout.splitlines()[-1:] or [""])[-1][:200]
+        named = re.match(r"(?:FAILED|ERROR) (tests/\S+::.*?)(?: - |$)", why)
+        return Answer(done.returncode == 0, why, named[1] if named else "", seconds=time.monotonic() - begun)
 
 
 def _tests(copy: Path, names: tuple[str, ...]) -> list[str]:
@@ -480,60 +284,135 @@ def run(faults: list[Fault], jobs: int, out: Path, depth: int) -> list[dict[str,
     with tempfile.TemporaryDirectory() as folder, out.open("a") as log:
         copy = Copy(Path(folder))
         if todo:
-            passed, why = copy.passes(_all_tests(copy.root, todo, depth), jobs)
-            if not passed:
-                raise Broken(f"without a fault the tests fail: {why}")
+            sound = copy.passes(_all_tests(copy.root, todo, depth), jobs)
+            if not sound.passed:
+                raise Broken(f"without a fault the tests fail: {sound.why}")
         for fault in todo:
             before = known.get(str(fault))
-            path = copy.root / fault.path
-            text = path.read_text()
-            path.write_text(fault.apply(text))
+            text = (copy.root / fault.path).read_text()
+            copy.write(fault.path, fault.apply(text))
             first = 0 if before is None else _depth(before)
-            passed, why = True, ""
+            answer = Answer(True)
             for tests in _rounds(copy.root, fault.area)[first:depth]:
-                if passed:
-                    passed, why = copy.passes(tests, jobs)
-            path.write_text(text)
-            row = {"fault": str(fault), **asdict(fault), "noticed": not passed, "by": why, "depth": depth}
-            known[str(fault)] = row
-            print(json.dumps(row), file=log, flush=True)
-            print(f"{'noticed ' if not passed else 'SURVIVED'} {fault}  {why}", flush=True)
+                if answer.passed:
+                    answer = copy.passes(tests, jobs)
+            copy.write(fault.path, text)
+            known[str(fault)] = _told(fault, answer, depth, sound.seconds, log)
     return [known[str(fault)] for fault in faults]
 
 
-def run_by_lines(faults: list[Fault], jobs: int, out: Path, lines: Lines) -> list[dict[str, object]]:
+def _told(fault: Fault, answer: Answer, depth: int, sound: float, log: IO[str]) -> dict[str, object]:
+    """The row of a fault, which is printed, too. `sound`: seconds that the tests take without the fault."""
+    late = answer.late and sound * _ENDLESS > answer.seconds
+    noticed = not answer.passed and not late
+    row = {"fault": str(fault), **asdict(fault), "noticed": noticed, "by": answer.why, "depth": depth, "late": late}
+    print(json.dumps(row), file=log, flush=True)
+    print(f"{'noticed ' if noticed else 'OVER ITS TIME' if late else 'SURVIVED'} {fault}  {answer.why}", flush=True)
+    return row
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A copy of the project, the process that forks in it, and what is known of its tests without a fault."""
+
+    copy: Copy
+    forks: Forks
+    sound: dict[str, bool]  # test -> whether it passes, of those that a fault met
+
+
+def run_by_lines(
+    faults: list[Fault], jobs: int, out: Path, lines: Lines, seconds: float = _MOST_SECONDS, depth: int = 2
+) -> list[dict[str, object]]:
     """Tries the faults, `jobs` at a time, with the tests that execute the line, the quickest ones first.
 
-    What `out` has is not tried a second time.
+    At most so many seconds of these, as they were recorded, and then the tests of the area: the quick ones with `depth`
+    1, also the slow ones with 2. What `out` has is not tried a second time.
     """
     done = [json.loads(line) for line in out.read_text().splitlines()] if out.is_file() else []
     known: dict[str, dict[str, object]] = {str(row["fault"]): row for row in done}
     with tempfile.TemporaryDirectory() as folder, out.open("a") as log, ThreadPoolExecutor(jobs) as threads:
-        copies: SimpleQueue[Copy] = SimpleQueue()
+        benches: SimpleQueue[Bench] = SimpleQueue()
         for number in range(jobs):
-            copies.put(copy := Copy(Path(folder) / str(number)))
-        present = copy.collected()
+            copy = Copy(Path(folder) / str(number))
+            benches.put(Bench(copy, Forks(copy.root, copy.environment), {}))
 
         def tried(fault: Fault) -> None:
-            copy = copies.get()
-            path = copy.root / fault.path
-            text = path.read_text()
-            path.write_text(fault.apply(text))
-            passed, why = True, ""
-            tests = [name for name in lines.tests_of(fault.path, fault.line) if name in present]
-            rounds = [*lines.rounds(tests, _MOST_SECONDS), *_rounds(copy.root, fault.area)[:2]]
-            for each in rounds:
-                if passed and each:
-                    passed, why = copy.passes(each, 1)
-            path.write_text(text)
-            copies.put(copy)
-            row = {"fault": str(fault), **asdict(fault), "noticed": not passed, "by": why, "depth": 4}
-            known[str(fault)] = row
-            print(json.dumps(row), file=log, flush=True)
-            print(f"{'noticed ' if not passed else 'SURVIVED'} {fault}  {why}", flush=True)
+            bench = benches.get()
+            try:
+                answer, sound = _met(bench, fault, lines, seconds, depth)
+            finally:
+                benches.put(bench)
+            known[str(fault)] = _told(fault, answer, 4 if depth == 2 else 1, sound, log)
 
-        list(threads.map(tried, [fault for fault in faults if str(fault) not in known]))
+        try:
+            list(threads.map(tried, [fault for fault in faults if str(fault) not in known]))
+        finally:
+            while not benches.empty():
+                benches.get().forks.close()
     return [known[str(fault)] for fault in faults]
+
+
+def _met(bench: Bench, fault: Fault, lines: Lines, seconds: float, depth: int) -> tuple[Answer, float]:
+    """What a fault's tests say, and how long those of the last round take without the fault if that was too long."""
+    copy, forks, path = bench.copy, bench.forks, fault.path
+    text = (copy.root / path).read_text()
+    changed = fault.apply(text)
+    forked = path.endswith(".py") and forks.takes(path, text, changed)
+
+    def asked(tests: Sequence[str], now: str) -> Answer:
+        copy.write(path, now)
+        try:
+            if not forked:
+                return copy.passes(tests, 1)
+            least, more = _FORK_SECONDS
+            return forks.answer(path, text, now, tests, least + more * sum(map(lines.seconds, tests)))
+        finally:
+            copy.write(path, text)
+
+    executing = [name for name in lines.tests_of(path, fault.line) if name in forks.present]
+    unknown = lines.unknown(forks.present) if executing else []
+    rounds = [*lines.rounds(executing, seconds, quick=forked), unknown, *_area_tests(copy, forks, fault, depth)]
+    met: set[str] = set()
+    for each in rounds:
+        tests = sorted((name for name in each if name not in met), key=lines.seconds)
+        met |= set(tests)
+        while tests := [name for name in tests if bench.sound.get(name, True)]:
+            answer = asked(tests, changed)
+            if answer.passed:
+                break
+            if answer.late:
+                return answer, asked(tests, text).seconds
+            if not answer.test or _is_sound(bench, answer.test, lambda test: asked([test], text).passed):
+                return answer, 0.0
+    return Answer(True), 0.0
+
+
+def _is_sound(bench: Bench, test: str, passes: Callable[[str], bool]) -> bool:
+    """Whether a test passes without a fault, asked once."""
+    if test not in bench.sound:
+        bench.sound[test] = passes(test)
+    return bench.sound[test]
+
+
+def _area_tests(copy: Copy, forks: Forks, fault: Fault, depth: int) -> Iterator[list[str]]:
+    """The ids of the area's tests, by depth; of kernels' quick ones those that compile the file."""
+    for files in _rounds(copy.root, fault.area)[:depth]:
+        chosen = set(files)
+        yield [name for name in forks.present if name.partition("::")[0] in chosen and _may_compile(name, fault.path)]
+
+
+_RUNS = {"mve": ("mps3-an547",), "riscv": ("virt-rv32",), "neon": ("rpi-zero-2w", "neon"), "vectors": ("rpi-zero-2w",)}
+"""Words of the tests that run kernels with a word in their file's name; others run on mps2-an386."""
+
+
+def _may_compile(test: str, path: str) -> bool:
+    """Whether a test may compile a file: of the matrices only those of the board that runs such kernels do for sure."""
+    if not re.search(r"test_kernel_matrix|test_neon_", test) or not path.startswith("runtime_c/"):
+        return True
+    known = [word for word in Path(path).stem.split("_") if word in _RUNS]
+    if path.startswith("runtime_c/include/") and not known:
+        return True
+    return any(run in test for run in (_RUNS[known[0]] if known else ("mps2-an386",)))
 
 
 def _depth(row: Mapping[str, object]) -> int:
@@ -569,7 +448,10 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="give survivors to the whole fast suite")
     parser.add_argument("--list", action="store_true", help="print the faults and run nothing")
     parser.add_argument("--record", type=Path, metavar="FOLDER", help="record which tests execute which lines")
-    parser.add_argument("--lines", type=Path, metavar="FOLDER", help="only tests that execute the line, by a recording")
+    parser.add_argument(
+        "--lines", type=Path, metavar="FOLDER", help="first tests that execute the line, by a recording"
+    )
+    parser.add_argument("--seconds", type=float, default=_MOST_SECONDS, help="of these, at most")
     asked = parser.parse_args()
     if asked.record:
         with tempfile.TemporaryDirectory() as folder:
@@ -583,7 +465,8 @@ def main() -> None:
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     try:
         if asked.lines:
-            rows = run_by_lines(faults, asked.jobs, asked.out, Lines(asked.lines, ROOT))
+            recorded = Lines(asked.lines, ROOT)
+            rows = run_by_lines(faults, asked.jobs, asked.out, recorded, asked.seconds, 1 if asked.quick else 2)
         else:
             rows = run(faults, asked.jobs, asked.out, 3 if asked.whole else 1 if asked.quick else 2)
     except Broken as error:
@@ -606,9 +489,11 @@ def summary(rows: Sequence[Mapping[str, object]]) -> list[str]:
         by_area.setdefault(str(row["area"]), []).append(row)
 
     def line(name: str, of: Sequence[Mapping[str, object]]) -> str:
-        survived = Counter(_depth(row) for row in of if not row["noticed"])
+        late = sum(bool(row.get("late")) for row in of)
+        survived = Counter(_depth(row) for row in of if not row["noticed"] and not row.get("late"))
         said = [f"{count} survived {_DEPTHS[depth]}" for depth, count in sorted(survived.items())]
-        noticed = f"{name}: {len(of) - survived.total()} of {len(of)} noticed"
+        said += [f"{late} were over their time"] if late else []
+        noticed = f"{name}: {len(of) - survived.total() - late} of {len(of)} noticed"
         return ", ".join([noticed, *said]) + (" (equivalent or a hole: not known)" if said else "")
 
     return [*(line(area, of) for area, of in by_area.items()), line("all", rows)]

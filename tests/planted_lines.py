@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ patch = subprocess
 disable_warnings = no-data-collected,module-not-imported,couldnt-parse
 """
 _ROUND_SECONDS = 120
+_FIRST_SECONDS = 5
 _SECONDS = {"call", "setup", "teardown"}
 
 
@@ -98,7 +99,7 @@ def _gathered(root: Path, data: Path, times: Path) -> dict[str, Any]:
     held.read()
     lines: dict[str, dict[str, list[int]]] = {}
     texts = {}
-    for file in sorted(held.measured_files()):
+    for file in filter(os.path.isfile, sorted(held.measured_files())):  # tests have made others up
         path = Path(file).relative_to(root).as_posix()
         texts[path] = Path(file).read_text()
         rows = lines[path] = {}
@@ -140,16 +141,28 @@ class Lines:
         found = [self._names[number] for number in self._lines[path].get(str(recorded), [])]
         return sorted(found, key=lambda name: self._seconds[name])
 
-    def rounds(self, tests: list[str], most: float) -> Iterator[list[str]]:
-        """These tests in order, in rounds of two minutes, as many as take `most` seconds together, and at least one."""
+    def unknown(self, tests: Iterable[str]) -> list[str]:
+        """Those of some tests that were not recorded, so that they may execute any line."""
+        return [name for name in tests if name not in self._seconds]
+
+    def seconds(self, test: str) -> float:
+        """How long a test took; one second of a test that was not recorded."""
+        return self._seconds.get(test, 1.0)
+
+    def rounds(self, tests: list[str], most: float, quick: bool = False) -> Iterator[list[str]]:
+        """These tests in order, in rounds of two minutes, as many as take `most` seconds together, and at least one.
+
+        `quick`: the first round takes five seconds, and each other one four times as long as the one before.
+        """
         taken, found = 0.0, []
+        limit = _FIRST_SECONDS if quick else _ROUND_SECONDS
         for name in tests:
             if taken + self._seconds[name] > most and (found or taken):
                 break
             taken += self._seconds[name]
             found.append(name)
-            if sum(self._seconds[each] for each in found) > _ROUND_SECONDS:
+            if sum(self._seconds[each] for each in found) > limit:
                 yield found
-                found = []
+                found, limit = [], min(_ROUND_SECONDS, 4 * limit)
         if found:
             yield found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoehorn_mcu.emit.kernels.c_conditions import decided
-from shoehorn_mcu.emit.kernels.c_items import Item, _struct_places, items_of, renamed, tokens
+from shoehorn_mcu.emit.kernels.c_items import Item, _closing, _struct_places, items_of, renamed, tokens
 
 MACROS = {"SH_PIXELS": "2", "SH_HELD": "24", "OTHER": "SH_PIXELS + 1", "SH_EMPTY": ""}
 
@@ -139,3 +139,12 @@ def test_the_members_of_a_struct_are_names_and_not_types() -> None:
     text = "typedef struct { unsigned char b; const word *c, d[3]; int e : 4; } part; union { int f; } g; int h;"
 
     assert [tokens(text)[place] for place in sorted(_struct_places(text))] == ["b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "place"),
+    [("( a ( b ) ) ;", 0, 5), ("( a ( b ) ) ;", 2, 4), ("{ [ ( ) ] } x", 0, 5), ("x [ 0 ] ;", 1, 3), ("( a", 0, 2)],
+)
+def test_the_bracket_that_closes_another_one_is_found(code: str, number: int, place: int) -> None:
+    """Behind all of the code where none does."""
+    assert _closing(code.split(), number) == place

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import sample
+from samples import graph_of, int8, sample
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.ir import Array, Op, Range, Tensor
+from shoehorn_mcu.ir import Array, DType, Op, Quant, Range, Tensor, TensorType
 from shoehorn_mcu.passes import OverflowFault, prove_int32
 from shoehorn_mcu.passes.channel_ranges import ranges
 
@@ -77,3 +77,17 @@ def test_no_output_leaves_the_range_of_its_channel(kind: type[Op], seed: int) ->
 
         assert (found.low <= y).all()
         assert (y <= found.high).all()
+
+
+def test_a_channel_whose_sums_may_overflow_has_the_whole_range_unless_its_multiplier_is_0() -> None:
+    """Channel 0 cannot overflow, channels 1 and 2 can; the multiplier of channel 2 is 0."""
+    x, y = Quant((0.5,), (0,)), Quant((1.0,), (3,))
+    scales = Quant((0.5, 0.5, 1e-30), (0,) * 3, 0)
+    weights = (TensorType((3, 4), DType.INT8, scales), np.full((3, 4), 1, np.int8))
+    held = np.array([8, 2**31 - 1, 2**31 - 1], np.int32)
+    bias = (TensorType((3,), DType.INT32, Quant(tuple(0.5 * s for s in scales.scales), (0,) * 3, 0)), held)
+    graph = graph_of(ops.Dense, [int8((1, 4), x), weights, bias], int8((), y), clamp=ops.Clamp(-100, 99))
+    (node,) = graph.nodes()
+
+    found = node.op.ranges(node, [Range(np.full(4, 0), np.full(4, 8))])
+    assert (found.low.tolist(), found.high.tolist()) == ([3 + 2, -100, 3], [3 + 10, 99, 3])

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -466,3 +467,25 @@ def test_without_the_plugin_the_figure_is_said_to_be_that_of_all_cores(
 
     assert "\ninstructions: those of all 4 cores together, with waiting; no plugins here\n" in shown
     assert timing["cores"] == {"count": 4, "instructions": None}
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_boards_of_the_real_world_have_no_meter_of_their_cores(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An emulator without the plugin says why there is none."""
+    monkeypatch.setattr(cycles, "cannot_load", lambda project, cores: f"no plugin for {cores} cores")
+    monkeypatch.setattr(cycles, "metered", None)
+
+    for emulated, reason in ((False, ""), (True, f"no plugin for {count} cores")):
+        with cores.metered(Project.__new__(Project), emulated, count) as meter:
+            assert (type(meter), meter.reason) == (cycles.NoMeter, reason)
+
+
+def test_one_core_has_the_meter_of_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycles, "metered", lambda project, emulated: nullcontext((project, emulated)))
+
+    with cores.metered("the project", True, 1) as meter:  # type: ignore[arg-type]
+        assert meter == ("the project", True)
+
+
+def test_a_plan_runs_on_one_core_where_it_does_not_say_more() -> None:
+    assert HostPlan("m", "", (), (), (), (), {}).cores == 1

@@ -6,7 +6,8 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,11 +18,12 @@ from shoehorn_mcu.base.paths import BOARDS, MODELS
 from shoehorn_mcu.cli.energy import estimate_line, estimated
 from shoehorn_mcu.machine.targets import BoardError, load_board
 from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.link import Mode
 from shoehorn_mcu_host.energy import csv_file, instruments
 from shoehorn_mcu_host.energy.figures import Measured, measured
 from shoehorn_mcu_host.energy.instruments import INSTRUMENTS, Supply
 from shoehorn_mcu_host.energy.recording import MARK, Recording, RecordingError
-from shoehorn_mcu_host.energy.schedule import Phase, Schedule
+from shoehorn_mcu_host.energy.schedule import Phase, Schedule, drive
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 
@@ -55,6 +57,35 @@ def recorded(marks: Sequence[int], period: float = PERIOD) -> Recording:
 
 
 # Figures
+
+
+def test_a_schedule_is_made_from_the_least_of_several_times() -> None:
+    """Of the inference, and of each op by the steps that it has; a mark lasts 10 ms or more."""
+    hz, plain, timed = 1_000_000, iter([900, 400, 700]), iter([(80, 60), (50, 90), (70, 70)])
+    asked: list[tuple[int | None, int]] = []
+
+    def infer(inputs: object, outputs: object, mode: Mode, **rest: object) -> SimpleNamespace:
+        if mode is Mode.PLAIN:
+            return SimpleNamespace(ticks=next(plain), trace=())
+        if mode is Mode.TIME:
+            return SimpleNamespace(ticks=1, trace=next(timed))
+        op, repeats = asked[-1]
+        return SimpleNamespace(ticks=1, trace=tuple(repeats * (2 - i) if i == op else 0 for i in range(2)))
+
+    link = SimpleNamespace(
+        expect=lambda plan: None,
+        hello=SimpleNamespace(tick_hz=hz),
+        infer=infer,
+        mark=lambda op, repeats: asked.append((op, repeats)),
+        reset=lambda: None,
+    )
+    said: list[str] = []
+    made = drive(cast(Any, link), PLAN, [np.zeros(PLAN.inputs[0].shape, np.int8)], 3, said.append)
+
+    assert [phase.repeats for phase in made.phases] == [25, 400, 167]  # of 400, 50 / 2 and 60 us, to make 10 ms
+    assert [(phase.op, phase.runs, phase.marks) for phase in made.phases] == [(None, 3, 1), (0, 3, 2), (1, 3, 1)]
+    assert asked == [(phase.op, phase.repeats) for phase in made.phases]
+    assert (made.identity, said) == (PLAN.identity, ["the whole inference", "triple", "sum"])
 
 
 def test_energy_power_and_time_are_those_of_the_current_that_flowed():
@@ -340,6 +371,23 @@ def test_a_joulescope_that_is_unplugged_is_one_line():
 
     with pytest.raises(RecordingError, match=r"^Joulescope: lost: device removed; is it still plugged in\?$"):
         JoulescopeTape(FakeJoulescope(levels(100), "device removed"), Supply()).stop()
+
+
+@pytest.mark.parametrize(("periods", "fits"), [(98.5, False), (99.5, True)])
+def test_a_recording_that_fills_the_joulescope_s_buffer_is_refused(
+    periods: float, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 samples the first and the last are 99 periods apart; 99 % of the buffer may be used."""
+    from shoehorn_mcu_host.energy import joulescope
+
+    monkeypatch.setattr(joulescope, "_LONGEST", periods * PERIOD / 0.99)
+    tape = joulescope.JoulescopeTape(FakeJoulescope([0] * 100), Supply())
+
+    if fits:
+        assert len(tape.stop().seconds) == 100
+    else:
+        with pytest.raises(RecordingError, match=r"^Joulescope: more than .* s; ask for fewer --runs$"):
+            tape.stop()
 
 
 # The command, with the board `native`

@@ -7,17 +7,22 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import Gen
+from samples import sample
 from shared import MODELS, needs_shared
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.estimate import flash
 from shoehorn_mcu.estimate.flash import ERROR_BYTES, Features, Flash
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.planner import DoesNotFit
+from shoehorn_mcu.schedule.stage import stages
 from shoehorn_mcu_host.firmware.build import TooLarge
 from shoehorn_mcu_host.firmware.build import build as build_folder
 from shoehorn_mcu_host.folder.project import Project
@@ -111,3 +116,13 @@ def test_kernels_leave_flash_for_the_steps(limit: int):
     flash = whole.report["flash"]
 
     assert flash["constant_bytes"] + flash["code_bytes"] <= limit
+
+
+def test_a_model_of_one_op_takes_flash_too() -> None:
+    graph = sample(ops.MaxPool2d, np.random.default_rng(1))
+    chosen = stages(graph, Machine.of("cortex-m4f"))
+    alone, whole = (build.least_flash(chosen, application) for application in (False, True))
+
+    assert len(chosen) == 1
+    assert alone.constant_bytes == whole.constant_bytes == sum(stage.weight_bytes for stage in chosen)
+    assert whole.code_bytes - alone.code_bytes == flash.application_bytes("cortex-m4f", False)

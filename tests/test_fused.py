@@ -427,6 +427,17 @@ def test_a_batch_normalisation_between_reshapes_goes_into_the_layer_beside_it(ah
     assert kinds(nearly(fold_affine, graph)) == ["Dense"]
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_batch_normalisation_stays_behind_a_reshape_that_another_op_reads_too(ahead: bool) -> None:
+    net = Net(1, 6)
+    shaped = net.like("x" if ahead else net.dense("x", 6), ops.Reshape, shape=(1, 1, 1, 6))
+    normalised = net.like(net.batch_norm(shaped), ops.Reshape, shape=(1, 6))
+    other = net.map(lambda a: a + 1.0, shaped)
+    graph = net.graph(net.dense(normalised, 4) if ahead else normalised, other)
+
+    assert kinds(rewritten(fold_affine, graph)) == kinds(graph)
+
+
 def test_a_batch_normalisation_between_reshapes_of_other_channels_stays() -> None:
     net = Net(1, 6)
     graph = net.graph(

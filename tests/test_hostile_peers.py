@@ -106,6 +106,7 @@ CASES: dict[str, tuple[Kind, Reply, str]] = {
     "error 4 to STACK": (Kind.STACK, refusing(4), "cannot synchronise"),
     "error 3 to STACK": (Kind.STACK, refusing(3), r"refuses reading the stack's depth \(error 3\)"),
     "error 200 to READ": (Kind.READ, refusing(200), r"refuses reading the output \(error 200\)"),
+    "a RUN of one byte": (Kind.RUN, answering(lambda _: b"\3"), "answers 1 bytes, not 8, during an inference"),
     "a short RUN": (Kind.RUN, cut(7), "answers 7 bytes, not 8, during an inference"),
     "a long RUN": (Kind.RUN, answering(longer), "answers 9 bytes, not 8, during an inference"),
     "RUN never answered": (Kind.RUN, silent, "does not answer during an inference"),
@@ -161,6 +162,21 @@ def test_a_name_with_line_ends_stays_on_one_line(program: Path):
         link.expect(TOY.plan())
 
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(("behind", "models"), [(b"", 1), (b"\0", 1), (b"\0\3", 3), (b"\0\3\3", 1)])
+def test_a_greeting_may_end_with_the_number_of_models(program: Path, behind: bytes, models: int):
+    greeting = answering(lambda payload: payload[:19] + b"toy" + behind)
+    with Bench(program, to_host=Peer(Kind.HELLO, greeting)) as bench, linked(bench) as link:
+        assert (link.hello.name, link.hello.models) == ("toy", models)
+
+
+def test_rows_of_an_output_that_nobody_asked_for_are_left_aside(program: Path):
+    def rows_first(frame: Frame) -> bytes:
+        return pack(frame.seq, Kind.ROWS | ANSWER, bytes(9)) + pack(frame.seq, frame.type, frame.payload)
+
+    with Bench(program, to_host=Peer(Kind.RUN, rows_first)) as bench, linked(bench) as link:
+        everything(link)
 
 
 ALL_BYTES = bytes(range(1, 256)).replace(b"\n", b"").replace(b"\r", b"")

@@ -640,6 +640,22 @@ def test_rows_of_the_output_come_while_the_board_computes(streamed: bool, rows: 
             assert mode is not Mode.CRC or found.trace == kept.trace == tuple(toy.plan().op_crcs(_tensors(toy, x)))
 
 
+def test_rows_of_the_output_are_sent_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    toy, kinds = Toy(outputs=120, output_rows=12), list[int]()
+
+    def heard(chunk: bytes) -> list[bytes]:
+        frame = unpack(chunk.strip(b"\0"))
+        kinds.extend([frame.type] if frame else [])
+        return [chunk]
+
+    with Bench(toy.build(tmp_path / "toy"), to_host=heard) as bench, connect(bench.path) as link:
+        for asked, sent in (([], False), ([toy.outputs], True), ([], False)):
+            kinds.clear()
+            link.infer([vector(toy, 1).tobytes()], asked, handed_out=True)
+            assert (Kind.ROWS | 0x80 in kinds) == sent
+            assert Kind.RUN | 0x80 in kinds
+
+
 def _tensors(toy: Toy, x: Int8) -> dict[str, Int8]:
     return {"hidden": toy.hidden(x), "scores/0": toy.reference(x)}
 

@@ -362,6 +362,11 @@ _UINT8, _ONES = TensorProto.UINT8, np.ones((2, 3, 2, 2), np.uint8)
         ((3, 4), [helper.make_node("EyeLike", ["x"], ["e"], k=1), *one("Add", inputs=("x", "e"))], {}),
         ((1, 3, 4, 4), through(_UINT8, helper.make_node("ConvInteger", ["q", "w"], ["r"])), {"w": _ONES}),
         (
+            (1, 3, 4, 4),
+            through(_UINT8, helper.make_node("ConvInteger", ["q", "w", "", "z"], ["r"])),
+            {"w": _ONES, "z": np.array(3, np.uint8)},
+        ),
+        (
             (1, 6, 5, 4),
             one("ConvTranspose", inputs=("x", "w"), auto_pad="VALID", strides=[2, 2], output_padding=[1, 1]),
             {"w": reals(6, 4, 3, 3)},
@@ -1304,3 +1309,19 @@ def test_an_image_with_its_channels_last_in_the_file_needs_no_op_that_moves_it(
     x = reals(1, 6, 7, 3)
     (wanted,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})
     np.testing.assert_allclose(evaluate(made, {"x": x})["y"], wanted, rtol=0, atol=CLOSE * 10)
+
+
+def test_what_prelu_leaves_alone_begins_with_0(tmp_path: Path) -> None:
+    """Neither the sign nor an infinite slope reaches it."""
+    slopes = np.array([-1, np.inf, -np.inf, 2], np.float32)
+    graph = load(saved(model(one("PRelu", inputs=("x", "s")), (1, 4), {"s": slopes}), tmp_path))
+    found = evaluate(graph, {"x": np.zeros((1, 4), np.float32)})["y"]
+
+    assert found.tolist() == [[0, 0, 0, 0]] and not np.signbit(found).any()
+
+
+def test_shrink_leaves_nothing_of_what_is_just_at_its_bounds(tmp_path: Path) -> None:
+    graph = load(saved(model(one("Shrink", lambd=0.5, bias=0.25), (1, 5)), tmp_path))
+    x = np.array([[-0.75, -0.5, 0, 0.5, 0.75]], np.float32)
+
+    assert evaluate(graph, {"x": x})["y"].tolist() == [[-0.5, 0, 0, 0, 0.5]]

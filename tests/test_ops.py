@@ -28,6 +28,7 @@ from shoehorn_mcu.ir import (
     is_a,
 )
 from shoehorn_mcu.ops import fixed_point
+from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.fixed_point import Scale
 from shoehorn_mcu.ops.linear import _exact, overflow_64
 
@@ -416,3 +417,16 @@ def test_sums_of_48_bits_are_refused_by_what_can_leave_its_type(largest: int, sh
     scales = (np.array([1 << 30, 1 << 30], np.int32), np.array([shift, shift], np.int8))
 
     assert overflow_64(np.array([0, largest]), scales, "channel") == said
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_of_a_dense_layer_may_reach_a_limit_below_int32_and_no_more(beyond: int, sign: int) -> None:
+    """The start, and each weight times -128."""
+    weights = np.array([[3, -5, 7], [0, 0, 1]], np.int8)
+    start = np.array([sign * (LIMIT - 128 * 15 + beyond), 0], np.int32)
+    kinds = [(TensorType((2, 3), DType.INT8), weights), (TensorType((2,), DType.INT32), start)]
+    x = samples.int8((1, 1, 1, 3), Quant((0.5,), (0,)))
+    (node,) = samples.graph_of(ops.SumDense, [x, *kinds], DType.INT32).nodes()
+
+    assert node.op.overflow(node) == (f"a sum can reach {LIMIT + 1}, above int32" if beyond else None)

@@ -64,6 +64,27 @@ def test_floats_are_judged_by_the_largest_value_and_in_steps_where_they_are_dequ
     assert (each.histogram, each.most_steps, each.within) == ((3, 0, 1, 0, 0), 2, False)
 
 
+@pytest.mark.parametrize(
+    ("tolerance", "stepped", "real", "both"),
+    [
+        (Tolerance(1), "1 step", "", "1 step"),
+        (Tolerance(2, 0.5), "2 steps", "0.5 of its largest value", "2 steps or 0.5 of its largest value"),
+        (Tolerance(None, 0.5), *["0.5 of its largest value"] * 3),
+        (Tolerance(None, None, 30.0), *["noise of 30 dB"] * 3),
+        (Tolerance(0, None, 30.5), "0 steps or noise of 30.5 dB", "noise of 30.5 dB", "0 steps or noise of 30.5 dB"),
+    ],
+)
+def test_a_tolerance_is_said_in_the_words_that_are_about_the_outputs(
+    tolerance: Tolerance, stepped: str, real: str, both: str
+) -> None:
+    """Steps of outputs that have steps, shares of the largest value of those that have none."""
+    (first,) = beside(BYTES, np.zeros((1, 4), np.int8), np.zeros((1, 4), np.int8), tolerance).outputs
+    (second,) = beside(FLOATS, np.zeros((1, 4), np.float32), np.zeros((1, 4), np.float32), tolerance).outputs
+
+    assert (tolerance.words([first]), tolerance.words([second])) == (stepped, real)
+    assert tolerance.words([first, second]) == tolerance.words([second, first]) == both
+
+
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
 def test_numbers_that_are_not_finite_must_be_on_both_sides(odd: float):
     wanted = np.array([[1, odd, 3, 4]], np.float32)

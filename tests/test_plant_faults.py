@@ -8,7 +8,21 @@ from pathlib import Path
 
 import plant_faults
 import pytest
-from plant_faults import AREAS, ROOT, Broken, Fault, chosen, faults_of, python_faults, run, summary
+from plant_faults import (
+    AREAS,
+    ROOT,
+    Bench,
+    Broken,
+    Fault,
+    _may_compile,
+    _met,
+    chosen,
+    faults_of,
+    python_faults,
+    run,
+    summary,
+)
+from planted_forks import Answer
 from planted_lines import Lines
 
 TEXT = "def f(a, b, c):\n    if a < 1 or not b and c:\n        return a + 1\n    return max(a, b)\n"
@@ -85,6 +99,19 @@ def test_a_recording_finds_lines_where_they_stand_now(tmp_path: Path) -> None:
 
     assert [lines.tests_of("f.py", line) for line in range(1, 7)] == [[], [], ["fast", "slow"], [], ["slow"], []]
     assert lines.tests_of("g.c", 1) == []
+    assert (lines.seconds("slow"), lines.seconds("new")) == (2.0, 1.0)
+    assert lines.unknown(["new", "slow", "other"]) == ["new", "other"]
+
+
+def test_rounds_of_tests_are_two_minutes_or_begin_small(tmp_path: Path) -> None:
+    seconds = {"a": 3.0, "b": 3.0, "c": 10.0, "d": 11.0, "e": 90.0, "f": 70.0}
+    (tmp_path / "lines.json").write_text(json.dumps({"tests": seconds, "lines": {}, "texts": {}}))
+    lines, names = Lines(tmp_path, tmp_path), list(seconds)
+
+    assert list(lines.rounds(names, 600)) == [["a", "b", "c", "d", "e", "f"]]
+    assert list(lines.rounds(names, 600, quick=True)) == [["a", "b"], ["c", "d"], ["e"], ["f"]]
+    assert list(lines.rounds(names, 16)) == [["a", "b", "c"]]
+    assert list(lines.rounds(names[2:], 1)) == [["c"]]
 
 
 class Project:
@@ -97,14 +124,20 @@ class Project:
         self.runs: list[tuple[str, list[str]]] = []
         PROJECTS.append(self)
 
-    def passes(self, tests: list[str], jobs: int) -> tuple[bool, str]:
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).write_text(text)
+
+    def passes(self, tests: list[str], jobs: int) -> Answer:
         text = self.file.read_text()
         self.runs.append((text, tests))
-        return not BROKEN and "fault" not in text, "a test says no"
+        late = LATE.get(text)
+        passed = not late and not BROKEN and "fault" not in text
+        return Answer(passed, "a test says no", late=bool(late), seconds=late or 40.0)
 
 
 PROJECTS: list[Project] = []
 BROKEN: list[bool] = []
+LATE: dict[str, float] = {}
 FAULTS = [Fault("check", "file.py", 1, 4, "1", "fault"), Fault("cores", "file.py", 2, 4, "2", "3")]
 
 
@@ -112,6 +145,7 @@ FAULTS = [Fault("check", "file.py", 1, 4, "1", "fault"), Fault("cores", "file.py
 def _project(monkeypatch: pytest.MonkeyPatch) -> None:
     PROJECTS.clear()
     BROKEN.clear()
+    LATE.clear()
     monkeypatch.setattr(plant_faults, "Copy", Project)
     monkeypatch.setattr(plant_faults, "_tests", lambda _, names: list(names))
 
@@ -145,6 +179,108 @@ def test_what_was_noticed_is_not_tried_again_and_survivors_meet_the_other_tests(
     _, second, third = PROJECTS
     assert [tests for _, tests in second.runs[1:]] == [[*AREAS["cores"].slow]]
     assert third.runs == []
+
+
+@pytest.mark.parametrize(("seconds", "noticed"), [(200.0, True), (100.0, False)])
+def test_a_run_over_its_time_is_noticed_where_it_is_quick_without_the_fault(
+    seconds: float, noticed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tests take 40 s without a fault."""
+    LATE["x = 1\ny = 3\n"] = seconds
+
+    (row,) = run(FAULTS[1:], 1, tmp_path / "out", 1)
+
+    assert (row["noticed"], row["late"]) == (noticed, not noticed)
+    assert capsys.readouterr().out.startswith("noticed " if noticed else "OVER ITS TIME")
+    assert ("1 were over their time" in summary([row])[0]) != noticed
+
+
+class FakeForks:
+    """Three tests of an area; the last one fails always, the second one where the word `fault` is in the text."""
+
+    present = ("tests/a.py::quick", "tests/a.py::slow", "tests/a.py::broken", "tests/b.py::other")
+
+    def __init__(self, taken: bool = True) -> None:
+        self.taken = taken
+        self.asked: list[tuple[bool, list[str], float]] = []
+
+    def takes(self, path: str, before: str, after: str) -> bool:
+        return self.taken
+
+    def answer(self, path: str, before: str, after: str, tests: list[str], most: float) -> Answer:
+        self.asked.append((before != after, [name.partition("::")[2] for name in tests], most))
+        failing = ["tests/a.py::broken", *(["tests/b.py::other"] if "fault" in after else [])]
+        test = next((name for name in tests if name in failing), "")
+        return Answer(not test, test, test)
+
+
+def test_a_fault_meets_the_tests_of_its_line_then_those_of_its_area_without_broken_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {
+        "tests": {"tests/a.py::quick": 1.0, "tests/a.py::slow": 30.0, "tests/a.py::broken": 2.0},
+        "lines": {"file.py": {"1": [0, 1, 2], "2": [0]}},
+        "texts": {"file.py": "x = 1\ny = 2\n"},
+    }
+    (tmp_path / "lines.json").write_text(json.dumps(told))
+    (tmp_path / "project").mkdir()
+    monkeypatch.setattr(plant_faults, "_rounds", lambda *_: (["tests/a.py"], ["tests/b.py"]))
+    project = Project(tmp_path / "project")
+    forks = FakeForks()
+    bench = Bench(project, forks, {})  # type: ignore[arg-type]
+
+    first, second = (_met(bench, fault, Lines(tmp_path, project.root), 600, 2)[0] for fault in FAULTS)
+
+    assert (first.passed, first.test, second.passed) == (False, "tests/b.py::other", True)
+    assert bench.sound == {"tests/a.py::broken": False, "tests/b.py::other": True}
+    assert forks.asked[:4] == [
+        (True, ["quick", "broken", "slow"], 60 + 10 * 33.0),
+        (False, ["broken"], 60 + 10 * 2.0),
+        (True, ["quick", "slow"], 60 + 10 * 31.0),
+        (True, ["other"], 60 + 10 * 1.0),
+    ]
+    assert forks.asked[5:] == [(True, ["quick"], 70.0), (True, ["other"], 70.0), (True, ["slow"], 360.0)]
+    assert project.file.read_text() == "x = 1\ny = 2\n"
+    assert project.runs == []
+
+
+def test_a_fault_that_forks_do_not_take_is_tried_in_a_process_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lines.json").write_text(json.dumps({"tests": {}, "lines": {}, "texts": {}}))
+    (tmp_path / "project").mkdir()
+    monkeypatch.setattr(plant_faults, "_rounds", lambda *_: (["tests/b.py"], ["tests/a.py"]))
+    project = Project(tmp_path / "project")
+    forks = FakeForks(taken=False)
+
+    answer, _ = _met(Bench(project, forks, {}), FAULTS[0], Lines(tmp_path, project.root), 600, 1)  # type: ignore[arg-type]
+
+    assert (answer.passed, answer.why, forks.asked) == (False, "a test says no", [])
+    assert project.runs == [("x = fault\ny = 2\n", ["tests/b.py::other"])]
+
+
+@pytest.mark.parametrize(
+    ("path", "runs"),
+    [
+        ("runtime_c/kernels/conv2d_s8/conv2d_s8_mve.inc", ["mps3-an547-False"]),
+        ("runtime_c/kernels/conv2d_s8/conv2d_s8_neon_1x1.inc", ["rpi-zero-2w", "armv7"]),
+        ("runtime_c/kernels/conv2d_s8/conv2d_s8_c.inc", ["mps2-an386"]),
+        ("runtime_c/include/sh_mve.h", ["mps3-an547-False"]),
+        ("runtime_c/include/sh_window.h", ["mps2-an386", "mps3-an547-False", "rpi-zero-2w", "armv7"]),
+        ("generator/shoehorn_mcu/emit/unit.py", ["mps2-an386", "mps3-an547-False", "rpi-zero-2w", "armv7"]),
+    ],
+)
+def test_a_kernel_meets_the_matrix_of_a_board_that_runs_it(path: str, runs: list[str]) -> None:
+    matrix = "tests/test_kernel_matrix.py::test_x"
+    tests = {name: f"{matrix}[{name}]" for name in ("mps2-an386", "mps3-an547-False", "rpi-zero-2w")}
+
+    found = [
+        name
+        for name, test in {**tests, "armv7": "tests/test_neon_armv7.py::test_y"}.items()
+        if _may_compile(test, path)
+    ]
+    assert found == runs
+    assert _may_compile("tests/test_emit.py::test_z", path)
 
 
 def test_a_change_that_is_known_as_equivalent_is_not_planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,17 +20,19 @@ import shoehorn_mcu
 from bench import ptq
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.importers import load
+from shoehorn_mcu.importers.onnx.chain import Coded
 from shoehorn_mcu.importers.onnx.importer import import_model
-from shoehorn_mcu.ir import Array, DType, Node
+from shoehorn_mcu.ir import Array, DType, Node, Quant
 from shoehorn_mcu.ops import AveragePool2d, DepthwiseConv2d, Dequantize, LinearOp, Mean, Quantize, Requantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, quantized, steps
 from shoehorn_mcu.quantisation import samples as quantisation_samples
 from shoehorn_mcu.quantisation.measure import accuracy, output_sqnr
 from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
-from shoehorn_mcu.quantisation.rewrite import Edit, Linear, bias_corrections, equalised, prepared
+from shoehorn_mcu.quantisation.rewrite import Edit, Linear, bias_corrections, equalised, in_four_bits, prepared
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
+from shoehorn_mcu.quantisation.steps import _in_float
 from shoehorn_mcu.quantisation.wide_steps import with_finer_steps
 
 RNG = np.random.default_rng(1)
@@ -365,6 +367,8 @@ def test_a_channel_is_dimension_1_of_a_batch_of_any_size() -> None:
     values = reals(5, 3, 4)
     largest, means = steps.by_channel(chain, Samples({"x": values}))
 
+    assert {*largest} == {*means} == {"x", "y"}
+
     np.testing.assert_array_equal(largest["x"], np.abs(values).max(axis=(0, 1)).astype(np.float64))
     np.testing.assert_allclose(means["x"], values.mean(axis=(0, 1), dtype=np.float64))
     np.testing.assert_array_equal(largest["y"], np.maximum(values, 0).max(axis=(0, 1)).astype(np.float64))
@@ -581,6 +585,7 @@ def test_a_channel_of_tiny_weights_has_a_scale_that_its_bias_fits(bits: Bits, tm
     found = quantize_model(tmp_path / "tiny.onnx", tmp_path / "x.npz", Settings(Method.MINMAX, bits=bits))
 
     assert found.float_ops == () and found.sqnr_db > 15
+    assert found.equalised == 0
 
 
 @pytest.mark.parametrize("weight", [0.0, 300.0])
@@ -615,6 +620,80 @@ def test_a_channel_that_needs_its_wide_steps_keeps_them() -> None:
     made = quantized(real, samples)
     assert with_finer_steps(made)[1] == 1
     assert output_sqnr([*Runner(real).over(samples)], made, samples) > 20
+
+
+def test_an_activation_behind_a_layer_does_not_hide_its_wide_steps() -> None:
+    """ONNX Runtime's quantiser leaves them out; another one may have kept them."""
+    weights = reals(4, 3, 1, 1)
+    weights[2] *= 100
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
+    made = quantized(model(nodes, {"w": weights}), Samples({"x": reals(20, *IMAGE, scale=0.3)}))
+    wide = with_finer_steps(made)[1]
+    (place,) = [i for i, node in enumerate(made.graph.node) if node.op_type == "Conv"]
+    conv = made.graph.node[place]
+    bound = helper.make_node("Relu", ["unbounded"], [conv.output[0]])
+    conv.output[0] = "unbounded"
+    made.graph.node.insert(place + 1, bound)
+
+    assert with_finer_steps(made)[1] == wide
+
+
+def test_a_bias_that_is_no_list_of_the_outputs_is_left_alone() -> None:
+    """ONNX lets Gemm spread one number over all of them."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "v", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Gemm", ["r", "w", "c"], ["y"]),
+    ]
+    constants = {"v": reals(6, 8), "w": reals(8, 4), "c": reals(4)}
+    ranges, means = {"r": np.exp2(np.arange(8) - 4.0)}, {"x": np.ones(6), "r": np.ones(8)}
+    one, eight = (model(nodes, {**constants, "b": reals(n)}, (1, 6)) for n in (1, 8))
+
+    assert [equalised(each, ranges)[1] for each in (one, eight)] == [0, 1]
+    assert [sorted(bias_corrections(each, means)) for each in (one, eight)] == [["c"], ["b", "c"]]
+
+
+def test_layers_around_a_pool_whose_places_are_read_too_are_not_made_even() -> None:
+    def around(outputs: list[str]) -> Any:
+        nodes = [
+            helper.make_node("Conv", ["x", "v"], ["a"]),
+            helper.make_node("MaxPool", ["a"], outputs, kernel_shape=[2, 2]),
+            helper.make_node("Conv", ["p", "w"], ["y"]),
+        ]
+        return model(nodes, {"v": reals(4, 3, 1, 1), "w": reals(5, 4, 1, 1)})
+
+    ranges = {"p": np.exp2(np.arange(4) - 2.0)}
+    assert [equalised(around(outputs), ranges)[1] for outputs in (["p"], ["p", "places"])] == [1, 0]
+
+
+@pytest.mark.parametrize("axis", [None, 1, -1])
+def test_weights_in_four_bits_have_scales_along_the_axis_that_is_1_where_none_is_said(axis: int | None) -> None:
+    """Those that are tried and nearest to a seventh of the largest weight, or to an eighth of a negative one."""
+    weights = np.array([[7, -16, 0.5], [-7, 2, 3.5], [1, 14, -0.5]], np.float32)
+    fine = np.full(3, 1e-3, np.float32)
+    said = {} if axis is None else {"axis": axis}
+    node = helper.make_node("DequantizeLinear", ["w_quantized", "w_scale"], ["w"], **said)
+    stored = model([node], {"w_quantized": np.zeros((3, 3), np.int8), "w_scale": fine})
+    made = {t.name: numpy_helper.to_array(t) for t in in_four_bits(stored, model([], {"w": weights})).graph.initializer}
+
+    np.testing.assert_allclose(made["w_scale"], [1, 2, 0.5], rtol=0.01)
+    assert made["w_quantized"].tolist() == [[7, -8, 1], [-7, 1, 7], [1, 7, -1]]
+
+
+def test_a_matrix_of_one_scale_has_no_axis_without_the_dimension_of_its_scale() -> None:
+    data = np.arange(12, dtype=np.int8)
+    for shape, axis, wanted in (((1, 3, 4), 0, None), ((1, 3, 4), 1, 0), ((1, 1, 3, 4), 3, 1), ((1, 3, 4), None, None)):
+        count = 1 if axis is None else shape[axis]
+        found = Coded(data.reshape(shape), Quant((0.5,) * count, (0,) * count, axis)).matrix
+        assert (found.data.shape, found.quant.axis) == ((3, 4), wanted)
+
+
+def test_an_op_that_stays_in_float32_is_named_whatever_else_it_reads() -> None:
+    """Here places, which are whole numbers."""
+    picking = model([helper.make_node("Gather", ["x", "i"], ["y"], axis=1)], {"i": np.array([2, 0])})
+
+    assert len(_in_float(import_model(picking, "net").graph)) == 1
+    assert _in_float(load(SHIPPED / "digits.tflite")) == ()
 
 
 def test_weights_that_two_layers_read_keep_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:

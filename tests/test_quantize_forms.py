@@ -144,6 +144,31 @@ def test_labels_that_may_not_be_read_are_refused(monkeypatch: pytest.MonkeyPatch
         read_labels(Path("y.npy"), 3, 2)
 
 
+def test_labels_are_whole_numbers_of_the_classes_one_for_each_sample(tmp_path: Path) -> None:
+    np.savez(tmp_path / "two.npz", a=np.arange(3), b=np.arange(3))
+    np.savez(tmp_path / "one.npz", a=np.array([0, 1, 1], np.uint8))
+    arrays = {
+        "flat": np.zeros((3, 1), int),
+        "real": np.zeros(3),
+        "high": np.array([0, 1, 2]),
+        "low": np.array([0, -1, 0]),
+    }
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+
+    assert read_labels(tmp_path / "one.npz", 3, 2).tolist() == [0, 1, 1]
+    none = "holds no labels, which are one array of integers in one dimension"
+    for name, said in (
+        *((each, none) for each in ("two.npz", "flat.npy", "real.npy")),
+        ("high.npy", "holds the label 2; the model's classes are 0 to 1"),
+        ("low.npy", "holds the label -1; the model's classes are 0 to 1"),
+    ):
+        with pytest.raises(InputError, match=f"{name}: {said}"):
+            read_labels(tmp_path / name, 3, 2)
+    with pytest.raises(InputError, match=r"one.npz: holds 3 labels for 4 samples"):
+        read_labels(tmp_path / "one.npz", 4, 2)
+
+
 def test_labels_in_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is no .npz file; numpy.savez writes one"):
         read_labels(tmp_path, 3, 2)

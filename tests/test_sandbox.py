@@ -16,7 +16,8 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -73,6 +74,31 @@ def done(walls_there: Sequence[str], folder: Path, port: int) -> set[str]:
         pytest.skip(f"this system has no {' and '.join(walls_there)}")
     assert set(found) == DEEDS
     return {name for name, could in found.items() if could} | {"become" for _ in became}
+
+
+@pytest.mark.parametrize(("answer", "stands"), [(0, True), (-1, False)])
+def test_a_process_leaves_the_users_and_the_networks_of_the_system(answer: int, stands: bool) -> None:
+    """CLONE_NEWUSER and CLONE_NEWNET of sched.h."""
+    asked: list[int] = []
+    library = SimpleNamespace(unshare=lambda flags: asked.append(flags) or answer)
+
+    assert walls._namespace(cast(Any, library)) is stands
+    assert asked == [0x10000000 + 0x40000000]
+
+
+def test_what_a_confined_process_may_read_is_named_once_and_never_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = str(Path(sys.prefix) / "lib")
+    monkeypatch.setattr(sys, "path", [*sys.path, inner, "/", "relative"])
+    found = [*walls._readable()]
+
+    assert Path(sys.prefix) in found or any(parent in found for parent in Path(sys.prefix).parents)
+    assert not {Path("/"), Path("relative"), Path(inner)} & {*found}
+    assert len(found) == len({*found})
+    assert [(a, b) for a in found for b in found if a in b.parents] == []
+
+
+def test_what_a_confined_process_writes_to_its_standard_files_goes_nowhere() -> None:
+    assert asked("ends")[0] == [Path(os.devnull).stat().st_rdev] * 3
 
 
 def test_without_walls_all_can_be_done(folder: Path, port: int):

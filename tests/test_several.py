@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.estimate.ram import ram
 from shoehorn_mcu.firmware import build, several
 from shoehorn_mcu.firmware.settings import Options
-from shoehorn_mcu.firmware.several import SameName, UnknownModel, firmware_of_several, streamed
+from shoehorn_mcu.firmware.several import SameName, Together, UnknownModel, firmware_of_several, streamed
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError
 from shoehorn_mcu.planner import DoesNotFit, Goal
@@ -622,3 +622,10 @@ def test_a_model_that_keeps_values_says_so_where_others_use_its_bytes(states: in
 
     made: Any = SimpleNamespace(unit=unit, notes=("small",))
     assert several._notes(made, concurrent) == ["ear: small", kept][: 1 + more]
+
+
+def test_the_cores_of_a_firmware_are_those_of_the_model_with_the_most() -> None:
+    planned = [SimpleNamespace(unit=SimpleNamespace(cores=count, name=f"m{count}")) for count in (1, 4, 2)]
+    whole = Together(cast(Any, planned), (0, 0, 0), 0, False, cast(Any, None), NATIVE)
+
+    assert (whole.cores, whole.names) == (4, ["m1", "m4", "m2"])

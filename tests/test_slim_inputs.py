@@ -133,6 +133,17 @@ def test_test_samples_that_are_given_are_the_test_samples(tmp_path: Path, model:
     assert np.array_equal(data.test.x, x_test) and len(data.train) == 80 and data.labelled
 
 
+@pytest.mark.parametrize("values", [(0, 1), (0, 256), (-1, 255), (0, 254.5), (0, 1.5)])
+def test_floats_that_are_no_pixels_stay_as_they_are(
+    values: tuple[float, float], tmp_path: Path, model: Imported
+) -> None:
+    """Zeros and ones, or values that are negative, no whole numbers or above 255."""
+    given = np.tile(np.array(values, np.float32), (60, 32)).reshape(60, 8, 8)
+    data = loaded(saved(tmp_path, x=given, y=labels(60)), model)
+
+    assert (float(data.train.x.min()), float(data.train.x.max())) == values
+
+
 def test_pixels_become_what_the_recipe_says(tmp_path: Path, model: Imported) -> None:
     x = RNG.integers(0, 256, (60, 1, 8, 8)).astype(np.uint8)
     data = loaded(saved(tmp_path, x=x), model, mean=(0.5,), scale=(0.25,))

@@ -96,6 +96,14 @@ def test_every_kind_of_move_is_found() -> None:
     assert kinds == {*ALL}
 
 
+def test_layers_are_compared_only_where_both_forms_have_the_same_ones() -> None:
+    graph = graph_of("digits")
+    real, place = as_int8(graph), targets.board("mps2-an386")
+    shorter = as_int8(next(moves(graph, ["shrink"], 0.5)).graph)
+
+    assert other_kernels(graph, real, place) == other_kernels(graph, shorter, place) == ()
+
+
 def test_moves_follow_one_another_until_none_is_left() -> None:
     graph = graph_of("tiny")
     for _ in range(40):
@@ -177,6 +185,15 @@ def test_a_reducer_keeps_the_channels_that_are_listened_to() -> None:
     moved = next(m for m in moves(graph, ["reduce"], 0.5) if any(b.layer == larger.op.name for b in m.born))
     x = picture(graph)
     assert np.allclose(values(graph, x)["logits"], values(moved.graph, x)["logits"], atol=1e-5)
+
+
+@pytest.mark.parametrize(("kernel", "depthwise", "count"), [(1, False, 1), (1, True, 0), (3, False, 0)])
+def test_only_a_dense_convolution_of_one_pixel_is_a_reducer(kernel: int, depthwise: bool, count: int) -> None:
+    net = Net(8, 1)
+    before = net.conv("before", "image", 16, 3)
+    graph = read(net.model(net.conv("behind", net.conv("reducer", before, 16, kernel, depthwise=depthwise), 16, 3), 10))
+
+    assert len([*moves(graph, ["reduce"], 0.5)]) == count
 
 
 def test_a_reducer_keeps_filters_by_the_size_of_their_weights_whatever_the_sign() -> None:

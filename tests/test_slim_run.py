@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Ends, Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim import run
+from shoehorn_mcu.slim.aim import Aim
 from shoehorn_mcu.slim.data import Data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.judge import Judge
@@ -159,6 +161,21 @@ def timeless(folder: Path) -> Any:
     for trial in [t for step in told["steps"] for t in step["trials"]] + [told["final"], *told["controls"]]:
         trial.pop("seconds")
     return told
+
+
+@pytest.mark.parametrize(
+    ("until", "said"),
+    [
+        ("fits", "the firmware fits"),
+        ("sram=64k", "the goal is reached"),
+        ("fits,sram=64k", "the goal is reached"),
+        ("sram=64k,fits", "the goal is reached"),
+    ],
+)
+def test_a_run_says_which_goal_it_reached(until: str, said: str) -> None:
+    asked = recipe(goal={"until": until})
+
+    assert Aim(Prices(BOARD), asked, model().graph).reached == said
 
 
 def test_steps_are_made_until_the_goal_is_reached(tmp_path: Path) -> None:
@@ -337,6 +354,21 @@ def test_no_step_begins_after_the_time_is_used_up(tmp_path: Path) -> None:
     assert not made.record.steps
 
 
+def test_a_folder_with_a_run_is_gone_on_with_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    """Before anything is read."""
+    begun, empty = tmp_path / "begun", tmp_path / "empty"
+    begun.mkdir()
+    (begun / SLIM_JSON).write_text("{}")
+
+    with pytest.raises(SlimError, match=r"begun: has a run already; --resume .*begun goes on with it"):
+        run.slim("no.onnx", "no.npz", recipe(), begun, Still())
+    with pytest.raises(SlimError, match=r"empty: has no run to go on with"):
+        run.slim("no.onnx", "no.npz", recipe(), empty, Still(), Asked(resumes=True))
+    for folder, asked in ((begun, Asked(resumes=True)), (empty, None)):
+        with pytest.raises(ShoehornError, match=r"no\.onnx"):
+            run.slim("no.onnx", "no.npz", recipe(), folder, Still(), asked)
+
+
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slimmed(tmp_path, Still(), recipe(), limits=Limits(steps=1))
     before = (tmp_path / SLIM_JSON).read_bytes()
@@ -345,7 +377,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shoehorn_mcu.slim.record.os.fsync", full)
-    with pytest.raises(SlimError, match="No space left on device"):
+    with pytest.raises(SlimError, match=r"slim\.json: cannot be written: No space left on device; make room or name"):
         Folder(tmp_path).write(SLIM_JSON, "{}")
     assert (tmp_path / SLIM_JSON).read_bytes() == before
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]

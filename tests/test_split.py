@@ -26,6 +26,7 @@ from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph, GraphError, Tensor
 from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale, Reshape
 from shoehorn_mcu.schedule import lower
+from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.split import (
     LEAST_CHANNELS,
     Splittable,
@@ -318,6 +319,18 @@ def test_a_split_adds_at_most_four_bytes_per_output_channel_to_the_constants(gra
         last = next(op for op in graph.ops if op.name == block.ops[-1])
 
         assert constant_bytes(after) <= constant_bytes(graph) + 4 * graph.tensors[last.output].type.shape[-1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(graph=split_nets())
+def test_the_rows_of_each_cut_are_known_before_it_is_made(graph: Graph) -> None:
+    """Of what each op of the first chunk writes, which has the most channels; the last op's are sums of 32 bits."""
+    for block in lower.blocks(Cuts(graph, stages(graph)), 0):
+        assert len(block.cuts) == len(block.row_bytes) > 0
+        for each, known in zip(block.cuts, block.row_bytes, strict=True):
+            specs = {spec.name: spec.row_bytes for spec in each.tensors}
+            written = [specs[op.writes] for op in each.ops if op.writes in specs]
+            assert known == tuple(written[: block.last - block.first + (each.chunks > 1)])
 
 
 def _splits_of(model: str, seed: int) -> tuple[Graph, Graph]:

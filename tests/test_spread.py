@@ -93,6 +93,7 @@ def test_the_working_memory_of_kernels_is_placed_in_several_memories():
         assert check(in_memories(problem, some), found) == []
         assert [(s.op, s.bytes) for s in found.scratch] == [(s.op, s.bytes) for s in plan.scratch]
         assert found.outcome.least_waits <= waits(problem, found)
+        assert predict.waits(found, made.stages) == pytest.approx(waits(problem, found), abs=1)
         places |= {s.memory for s in found.scratch}
         lines = memory_map(Unit("digits", made.graph, made.stages, found))
         assert sum(line.endswith("working memory") for line in lines) == len(found.scratch)

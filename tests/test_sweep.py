@@ -908,6 +908,15 @@ def test_a_model_is_swept_with_a_streamed_input_or_not(gen: Any, tmp_path: Path)
     assert "2 combinations" in gen(*words).output
 
 
+def test_axes_of_a_file_are_counted(gen: Any, tmp_path: Path) -> None:
+    axes = f"models = ['{DIGITS}']\nboards = ['microbit', 'mps2-an386']\n[options]\nsram = ['2k', '4k']"
+    (tmp_path / "s.toml").write_text(axes)
+
+    done = gen("sweep", tmp_path / "s.toml", "--dry-run", "--out", tmp_path / "o")
+
+    assert (done.exit_code, "4 combinations" in done.output) == (0, True), done.output
+
+
 def test_without_the_extra_one_line_says_what_to_install(gen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
 

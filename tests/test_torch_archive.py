@@ -235,6 +235,8 @@ DISGUISES: dict[str, tuple[bytes, str]] = {
     ),
     "constant": (b"class A(Module):\n  x : Final[int] = torch.len([1])\n", "calls a function outside of one in line 2"),
     "base": (b"class A(f(x)):\n  pass\n", "calls a function outside of one in line 1"),
+    "brackets called": (b"x = (f)(1)\n", "calls a function outside of one in line 1"),
+    "an element called": (b"x = [f][0](1)\n", "calls a function outside of one in line 1"),
     "statement": (b"x = torch.ones([1])\n", "calls a function outside of one in line 1"),
     "after a body": (_BODY + b"return x\ntorch.ones([1])\n", "calls a function outside of one in line 3"),
     "tab": (b"def f(x):\n\treturn x", r"has '\\t' in line 2"),

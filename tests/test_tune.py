@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from shoehorn_mcu.firmware import build, tune
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, TensorType
 from shoehorn_mcu.kernels import candidates, choose, contract_of, within_flash
-from shoehorn_mcu.kernels.tuning import HEADER, Origin, TuningError, load
+from shoehorn_mcu.kernels.tuning import HEADER, Origin, Tuning, TuningError, load, save
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.machine.targets import Machine as Core
@@ -486,14 +487,43 @@ def test_the_values_that_a_kernel_is_measured_with_are_spread_over_their_type(op
         assert most - (most - least) / 4 <= high <= most
 
 
-def tall(rows: int) -> Node:
+def tall_graph(rows: int) -> Graph:
     rng = np.random.default_rng(0)
     one = Quant((1.0,), (0,))
     w = (TensorType((8, 3, 3, 4), DType.INT8, one), rng.integers(-9, 9, (8, 3, 3, 4), np.int8))
     b = (TensorType((8,), DType.INT32, one), np.zeros(8, np.int32))
     shared = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(1, 1, 1, 1)}
-    graph: Graph = graph_of(ops.Conv2d, [int8((1, rows, 16, 4), one), w, b], int8((), Quant((9.0,), (0,))), **shared)
-    return next(graph.nodes())
+    return graph_of(ops.Conv2d, [int8((1, rows, 16, 4), one), w, b], int8((), Quant((9.0,), (0,))), **shared)
+
+
+def tall(rows: int) -> Node:
+    return next(tall_graph(rows).nodes())
+
+
+@pytest.mark.parametrize("name", ["microbit", "mps2-an386"])
+def test_a_layer_is_measured_in_four_fifths_of_the_ram_that_the_application_leaves(name: str) -> None:
+    board = targets.board(name)
+    rows = 64
+    while 192 * rows <= 4 * board.arena_limit_bytes:
+        rows *= 2
+    (layer,) = tune.layers(tall_graph(rows), board, {"op": ""})
+
+    kept = layer.measured.output.type.rows
+    assert 192 * kept <= 0.8 * board.arena_limit_bytes < 192 * 2 * kept
+    assert layer.rows == rows
+
+
+def test_operands_of_two_heights_and_constants_are_measured_as_they_are() -> None:
+    """A half of one of them would be another op."""
+    rng, quant = np.random.default_rng(1), Quant((0.5,), (0,))
+    kinds = [int8((1, 8, 4, 2), quant), int8((1, 1, 4, 2), quant)]
+    held = (kinds[0], rng.integers(-9, 9, (1, 8, 4, 2), np.int8))
+    for inputs in (kinds, [kinds[1], kinds[1]], [kinds[0], held]):
+        made = graph_of(ops.Add, inputs, int8((), quant), clamp=ops.Clamp(-128, 127))
+        node = next(made.nodes())
+        assert tune.fitting(node, 1) is node
+    both = next(graph_of(ops.Add, [kinds[0], kinds[0]], int8((), quant), clamp=ops.Clamp(-128, 127)).nodes())
+    assert tune.fitting(both, 1).output.type.rows == 1
 
 
 def test_a_layer_that_does_not_fit_is_measured_with_fewer_rows_and_the_same_kernels():
@@ -542,6 +572,30 @@ def test_an_image_is_filled_to_the_last_byte_of_flash_or_of_constants(
     trial = tune.Trial(layer, candidates(tall(4), board.cpu.isas)[0])
 
     assert [len(group) for group in tune.groups([trial] * 7, board)] == [3, 3, 1]
+
+
+def test_a_tuning_is_a_text_of_a_line_for_each_layer_behind_its_header(tmp_path: Path) -> None:
+    origin = Origin(__version__, "m", "0" * 64, "microbit", "cortex-m0", "serial", "microseconds")
+    save(tmp_path / "t.json", Tuning({"a": "x", "b": "y"}, origin=origin))
+
+    text = (tmp_path / "t.json").read_text()
+    assert text.startswith('{\n "shoehorn": {\n  "format": 1,\n')
+    assert text.endswith(' "a": "x",\n "b": "y"\n}\n')
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
+
+
+def test_constants_that_are_read_by_rows_count_as_constants_of_a_layer() -> None:
+    board = targets.board("mps3-an547")
+    for op_class in (ops.Add, ops.Concat, ops.Conv2d):
+        graph = sample(op_class, np.random.default_rng(2))
+        (layer,) = tune.layers(graph, board, {op.name: "" for op in graph.ops})
+        for kernel in layer.candidates:
+            first, *rest = layer.measured.inputs
+            held = replace(first, data=np.ones(first.type.shape, first.type.dtype.numpy))
+            fixed = replace(layer, measured=replace(layer.measured, inputs=(held, *rest)))
+            assert held.data is not None
+            more = tune.Trial(fixed, kernel).constant_bytes - tune.Trial(layer, kernel).constant_bytes
+            assert more == held.data.nbytes > 0
 
 
 def test_of_a_file_of_another_version_only_that_is_read(tmp_path: Path) -> None:

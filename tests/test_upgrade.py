@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import slim_nets
 from conftest import Gen
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,17 +16,22 @@ from row_problems import problems
 from samples import graph_of, int8
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu import ops
+from shoehorn_mcu import ops, passes
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
 from shoehorn_mcu.machine.targets import Machine
-from shoehorn_mcu.planner import DELIVERY, Goal, Problem, check, make_plan
+from shoehorn_mcu.planner import DELIVERY, Goal, Problem, check, lowest_peak, make_plan
 from shoehorn_mcu.planner.memory_plan import Scratch, Status
 from shoehorn_mcu.planner.spare import Spare
 from shoehorn_mcu.schedule import upgrade
 from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.form import uncut
 from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
 from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
+from shoehorn_mcu.schedule.upgrade import missing_scratch
+from shoehorn_mcu.slim.made_up import as_int8
+from shoehorn_mcu.slim.reading import exact
 
 CHANNELS, SIDE = 108, 6  # a line of two windows does not fit on the stack
 SCRATCH = (4 * 9 + 3 * 4) * CHANNELS  # a word per element of a window, and a frame of three lines
@@ -154,3 +160,19 @@ def test_more_bytes_never_cost_time(gen: Gen) -> None:
         before = plan["predicted_cycles"]
 
     assert before < 65e6  # 129 million where the fastest plan has no place for scratch
+
+
+def test_the_last_byte_of_the_limit_may_be_scratch_of_a_faster_kernel() -> None:
+    """What the lowest peak leaves is just as much as the kernel needs, or one byte less."""
+    graph, _ = passes.run(as_int8(exact(import_model(slim_nets.tiny(), "tiny").graph)))
+    cuts = Cuts(graph, stages(graph, Machine.of("cortex-m0")))
+    lowest = lowest_peak(uncut(cuts, PlanRequest(Goal.TIME)).rows_apart)
+    least = schedule(cuts, PlanRequest(Goal.TIME, lowest))
+    sizes = missing_scratch(least.stages, least.plan)
+    made = {n: schedule(cuts, PlanRequest(Goal.TIME, lowest + n)) for size in sizes for n in (size, size - 1)}
+
+    assert len(sizes) == 2
+    for size in sizes:
+        assert made[size].time < made[size - 1].time <= least.time
+        assert max(each.bytes for each in made[size].plan.scratch) == size
+        assert made[size].plan.arena_bytes <= lowest + size

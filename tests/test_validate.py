@@ -29,7 +29,7 @@ from shoehorn_mcu_host.board.ports import Port
 from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Array, End, Plan, PlannedOp
 from shoehorn_mcu_host.folder.project import Project
-from shoehorn_mcu_host.validate.validate import Validation, _are_windows, validate
+from shoehorn_mcu_host.validate.validate import Validation, _are_windows, begins, enough, validate
 
 TOY = Toy()
 PLAN = TOY.plan()
@@ -59,8 +59,10 @@ def random_vectors(count: int) -> list[list[Array]]:
 def test_equal_in_every_byte_is_no_mismatch(link: Link):
     moved: list[int] = []
     chosen = random_vectors(6)
-    found = validate(link, PLAN, reference, iter(chosen), moved.append)
+    resets: list[int] = []
+    found = validate(link, PLAN, reference, iter(chosen), moved.append, reset=lambda: resets.append(1))
 
+    assert resets == []  # a model without states has nothing to reset
     assert (found.vectors, found.mismatched_vectors, found.max_abs_diff, found.first_bad_op) == (6, 0, 0, None)
     assert sum(moved) == 6 * (INPUT.bytes + OUTPUT.bytes)
     assert found.outputs["scores/0"].shape == (6, TOY.outputs)
@@ -212,6 +214,32 @@ def test_a_plan_whose_unread_rows_share_an_address_is_validated(gen: Gen, tmp_pa
 
     assert result.exit_code == 0, result.output
     assert "3 vectors" in result.stdout
+
+
+def test_sequences_begin_at_multiples_of_four_that_leave_twice_as_much_room_each_time() -> None:
+    """Only models with states have sequences; the user's beginnings are taken as they are."""
+    none, kept = SimpleNamespace(states=()), SimpleNamespace(states=("s",))
+
+    assert begins(cast(Any, none), 100) == begins(cast(Any, none), 100, (5, 9)) == (0,)
+    assert begins(cast(Any, kept), 61) == [0, 4, 12, 28, 60]
+    assert begins(cast(Any, kept), 60) == [0, 4, 12, 28]
+    assert begins(cast(Any, kept), 61, (5, 9)) == (5, 9)
+
+
+@pytest.mark.parametrize(
+    ("slide", "steps", "few", "count"),
+    [
+        (None, 40, 3, 3),
+        (True, 1, 3, 4),
+        (True, 3, 3, 4),
+        (True, 4, 3, 12),
+        (True, 7, 3, 12),
+        (True, 8, 30, 30),
+        (True, 8, 3, 28),
+    ],
+)
+def test_as_many_vectors_are_enough_as_fill_the_window_once(slide: object, steps: int, few: int, count: int) -> None:
+    assert enough(cast(Any, SimpleNamespace(slide=slide, window_steps=steps)), few) == count
 
 
 def test_a_bench_has_the_contracts_fields(link: Link):
@@ -375,6 +403,12 @@ def test_vectors_that_do_not_fit_are_refused_in_a_line(tmp_path: Path, monkeypat
             vectors.from_npz(path, ends)
         assert str(caught.value).startswith(f"{path}: ")
         assert "\n" not in str(caught.value)
+    source = vectors.Stored("a", (1, 2, 3), np.dtype(np.int8))
+    turned = (End("a", (1, 3, 2), np.dtype(np.int8), 6, source=source, order=(0, 2, 1)),)
+    assert vectors.from_npz(save(tmp_path / "flat.npz", a=np.arange(12, dtype=np.int8).reshape(2, 6)), turned)
+    for shape in ((2, 3, 2), (2, 6, 1), (2, 1, 3, 2)):
+        with pytest.raises(HostError, match=r"wanted are vectors of \(1, 2, 3\)"):
+            vectors.from_npz(save(tmp_path / "turned.npz", a=np.zeros(shape, np.int8)), turned)
     two = (*ends, End("b", (1, 1), np.dtype(np.int8), 1))
     with pytest.raises(HostError, match=r"different numbers of vectors: \[2, 3\]"):
         vectors.from_npz(save(tmp_path / "odd.npz", a=np.zeros((2, 4), np.int8), b=np.zeros((3, 1), np.int8)), two)

@@ -138,8 +138,8 @@ def _sample(kind: Kind, spec: ModelSpec) -> Sample:
 def _read(code: str, kind: Kind, model: bytes) -> Sample:
     try:
         return Sample(code, kind, import_tflite(model, "m"))
-    except ImportFault:
-        return Sample(code, kind, None)
+    except ImportFault as fault:
+        return Sample(code, kind, None, why=str(fault))
 
 
 def _typed(spec: ModelSpec) -> Iterator[Sample]:

@@ -132,7 +132,7 @@ static bool infer_all(int32_t count)
 static void infer(char *const words[WORDS])
 {
     int32_t runs = words[1] == NULL ? 1 : sh_to_number(words[1]);
-    int32_t warmups = words[1] == NULL || words[2] == NULL ? 10 : sh_to_number(words[2]);
+    int32_t warmups = words[2] == NULL ? 10 : sh_to_number(words[2]);
     if (SH_APP_INPUT_ROWS != 0 && !SH_APP_DB_BUFFER) {
         sh_print("e-[Input is streamed and too large to load: use frames]\r\n");
         return;

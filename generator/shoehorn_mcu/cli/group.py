@@ -81,7 +81,7 @@ class _Gen(click.Group):
 
     def _shown(self, ctx: click.Context) -> Sequence[tuple[str, click.Command]]:
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        return [(name, command) for name, command in commands if command is not None and not command.hidden]
+        return [(name, command) for name, command in commands if command is not None]
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -43,7 +43,7 @@ def chunkings(block: Splittable) -> tuple[int, ...]:
     while size >= LEAST_CHANNELS and len(found) < MOST_CHUNKINGS:
         unit = 8 if size >= 8 else 4
         chunks = -(-block.channels // (-(-size // unit) * unit))
-        if chunks > 1 and chunks not in found and min(chunk_sizes(block.channels, chunks)) >= LEAST_CHANNELS:
+        if chunks > 1 and min(chunk_sizes(block.channels, chunks)) >= LEAST_CHANNELS:
             found.append(chunks)
         size = -(-size // 2)
     return tuple(found)

@@ -353,8 +353,8 @@ class Link:
         if largest not in _PAYLOADS or tick_hz == 0:
             said = f"frames of {largest} bytes and a clock of {tick_hz} Hz"
             raise LinkError(f"{self._port.name}: the board's greeting has impossible values ({said}); flash it again")
-        name, several, count = answer[_HELLO.size :].partition(b"\0")
-        models = count[0] if several and len(count) == 1 else 1
+        name, _, count = answer[_HELLO.size :].partition(b"\0")
+        models = count[0] if len(count) == 1 else 1
         return Hello(largest, identity.hex(), inputs, outputs, ops, tick_hz, _in_one_line(name), models)
 
     def _request(self, kind: Kind, payload: bytes = b"", size: int | None = None) -> bytes:

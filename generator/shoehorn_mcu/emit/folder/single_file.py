@@ -74,7 +74,7 @@ def _header(unit: Unit) -> str:
         return text
     own = text_of(_CORES).partition("\n")[2]
     told = text.replace("(sh/cores/sh_cores.h)", "(below)")
-    return told.replace("#include <stdint.h>\n", f"#include <stdint.h>\n\n{own}", 1)
+    return told.replace("#include <stdint.h>\n", f"#include <stdint.h>\n\n{own}")
 
 
 def _introduction(unit: Unit) -> list[str]:

@@ -48,7 +48,7 @@ def shrink(graph: Graph) -> Iterator[Moved | None]:
         found: dict[int, Region] = {}
         for region in regions(graph, entry, lambda node: is_convolution(node) or is_weightless(node)):
             run = _run(region)
-            if run is None or len(run) > _MOST:
+            if len(run) > _MOST:
                 break
             if _is_block(region, run) and isinstance(region.nodes[-1].op, Conv2d | DepthwiseConv2d | Addition):
                 found[len(run)] = region  # with all that is added behind the last convolution
@@ -66,7 +66,7 @@ def _lies_in_a_row(graph: Graph, region: Region) -> bool:
     )
 
 
-def _run(region: Region) -> Sequence[Node[Convolution]] | None:
+def _run(region: Region) -> Sequence[Node[Convolution]]:
     """The convolutions on the longest way through the region; others may be on the way of the skip connection."""
     runs: dict[str, tuple[Node[Convolution], ...]] = {region.entry: ()}
     for node in region.nodes:
