@@ -39,7 +39,7 @@ Row = Mapping[str, float]
 _LAYERS = (ops.Conv2d, ops.DepthwiseConv2d, ops.Dense, ops.Add, ops.MaxPool2d, ops.Concat, ops.Reduce)
 _GRAPHS = 30
 _TOGETHER = (0, 3, 5)
-_LIMITS = (None, 720, 1200, 1500)
+_LIMITS = (None, 720, 1200)
 
 
 def _sum(*texts: object) -> int:

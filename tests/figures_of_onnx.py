@@ -30,7 +30,7 @@ from shoehorn_mcu.slim.record import Candidate, Compared, Record, Step, Trial
 
 _RANDOM = 100
 _CURVES = 24
-_CHANGED = 400
+_CHANGED = 250
 _NETS = {"tiny": slim_nets.tiny, "mobilenet": lambda: slim_nets.mobilenet(28, 1), "digits": slim_nets.digits}
 Row = Mapping[str, float]
 
