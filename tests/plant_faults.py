@@ -127,9 +127,10 @@ def python_faults(area: str, path: str, text: str) -> Iterator[Fault]:
             if old.isdigit():
                 yield Fault(area, path, node.lineno, _column(lines, node), old, str(node.value + 1))
         elif isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise | ast.Return | ast.Continue):
-            column = _column(lines, node)
-            if lines[node.lineno - 1][column:].startswith("if "):
-                yield Fault(area, path, node.lineno, column, "if ", "if False and ")
+            column, row = _column(lines, node), lines[node.lineno - 1]
+            if row[column:].startswith("if ") and node.test.lineno == node.test.end_lineno == node.lineno:
+                old = row.encode()[node.test.col_offset : node.test.end_col_offset].decode()
+                yield Fault(area, path, node.lineno, _column(lines, node.test), old, f"False and ({old})")
 
 
 def _executed(tree: ast.Module) -> Iterator[ast.AST]:

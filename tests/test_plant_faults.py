@@ -38,7 +38,7 @@ def test_either_side_of_an_or_and_of_an_and_loses_its_effect() -> None:
         "if a < 1 or not b and (True or (c)):",
         "if a < 1 and not b and c:",
         "if a <= 1 or not b and c:",
-        "if False and a < 1 or not b and c:",
+        "if False and (a < 1 or not b and c):",
     } <= found
 
 
