@@ -22,9 +22,8 @@ from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.ranges import least_squares
 from shoehorn_mcu.quantisation.rewrite import Edit, Linear, bias_corrections, equalised, pairs, prepared
 from shoehorn_mcu.quantisation.runtime import inferred
-from shoehorn_mcu.slim.made_up import as_int8
 from shoehorn_mcu.slim.page import page
-from shoehorn_mcu.slim.price import OtherKernel, Price, priced
+from shoehorn_mcu.slim.price import OtherKernel, Price, Prices
 from shoehorn_mcu.slim.reading import exact
 from shoehorn_mcu.slim.record import Candidate, Compared, Record, Step, Trial
 
@@ -149,10 +148,10 @@ def prices() -> dict[str, Row]:
     """By network, board and kind of plan: what a slimming says that it costs."""
     found: dict[str, Row] = {}
     for name, make in _NETS.items():
-        graph = as_int8(exact(import_model(make(), "net").graph))
+        graph = exact(import_model(make(), "net").graph)
         for place in ("microbit", "bluepill-f103c8"):
             for kind, once in (("fastest", False), ("once", True)):
-                made = priced(graph, board(place), once=once)
+                made = Prices(board(place)).of(graph, once=once)
                 told = {key: value for key, value in asdict(made).items() if value is not None}
                 found[f"{name}, {place}, {kind}"] = {**told, "lack": zlib.crc32(made.lack.encode())}
     return found

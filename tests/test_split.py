@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import emitted
 import numpy as np
@@ -374,7 +372,9 @@ def test_the_tail_of_a_mobilenet_is_a_block_of_conv_pool_and_linear() -> None:
 
 
 def test_a_block_is_cut_into_sixteen_chunks_at_most() -> None:
-    block: Any = SimpleNamespace(channels=128)
+    graph = _bottleneck(hidden=128)
+    wide = blocks(graph)[1]
+    (cuts,) = (block.cuts for block in lower.blocks(Cuts(graph, stages(graph)), 0) if block.name == wide.ops[0])
 
-    assert chunkings(block) == (2, 4, 8, 16, 32)
-    assert lower._chunkings(block) == [2, 4, 8, 16]
+    assert chunkings(wide) == (2, 4, 8, 16, 32)
+    assert [cut.chunks for cut in cuts] == [1, 2, 4, 8, 16]
