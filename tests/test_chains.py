@@ -108,6 +108,7 @@ def within(part: float) -> Scheduled:
     return schedule(cuts, PlanRequest(Goal.TIME, int(part * smallest), True, None))
 
 
+@pytest.mark.long
 def test_a_chain_in_bands_makes_a_plan_that_groups_alone_do_not_reach(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("shoehorn_mcu.planner.effort.BUDGET.MOST_SECONDS", 20.0)
     with monkeypatch.context() as only_bands:

@@ -249,7 +249,7 @@ def written(gen: Gen, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     [
         ("mps2-an386", M4, False, (1.2, 1.6)),
         ("microbit", M0, True, (1.4, 1.8)),
-        ("netduinoplus2", M4, True, (1.4, 2.2)),
+        pytest.param("netduinoplus2", M4, True, (1.4, 2.2), marks=pytest.mark.long),
     ],
 )
 def test_a_board_says_instructions_and_cycles_of_the_same_inference(

@@ -114,6 +114,7 @@ def test_the_ram_of_the_firmware_is_predicted_with_its_weights(tmp_path: Path):
     assert result.warnings == ()
 
 
+@pytest.mark.long
 @needs_qemu
 def test_the_cycles_that_are_saved_are_those_that_are_measured(tmp_path: Path):
     """The estimated cycles of the firmware in the emulator, whose flash has five wait states, with and without."""

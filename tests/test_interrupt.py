@@ -106,7 +106,9 @@ def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):
     assert check(Problem(csv_file.read(path), said["height"]), said["offsets"]) == []
 
 
-@pytest.mark.parametrize("order", [[], ["--fixed-order"]], ids=["free", "fixed"])
+@pytest.mark.parametrize(
+    "order", [pytest.param([], marks=pytest.mark.long, id="free"), pytest.param(["--fixed-order"], id="fixed")]
+)
 def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], tmp_path: Path):
     """Both searches have found one after 1.2 seconds of work; the time that they may take divides them into phases."""
     path = graph_file(tmp_path)

@@ -26,6 +26,7 @@ def test_the_page_adds_up():
     assert {category(rule) for rule, _ in rows} == {"required"}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("cppcheck") is None, reason="cppcheck is not installed")
 def test_a_library_has_no_required_finding_that_the_page_does_not_tell(tmp_path: Path):
     told = {rule: int(count) for rule, count in re.findall(r"^\| (\d+\.\d+) \| (\d+) \|", PAGE, re.M)}

@@ -163,6 +163,7 @@ def test_a_seed_gives_the_same_graph_each_time():
     assert [dump(random_graph(seed)) for seed in range(20)] == [dump(random_graph(seed)) for seed in range(20)]
 
 
+@pytest.mark.long
 def test_most_random_graphs_are_planned_by_rows_and_few_outputs_are_all_alike():
     smaller = alike = outputs = 0
     for seed in range(60):

@@ -342,7 +342,12 @@ def _splits_of(model: str, seed: int) -> tuple[Graph, Graph]:
 @needs_shared
 @pytest.mark.parametrize(
     "model",
-    ["mlperf-vww96-int8", "mlperf-kws-dscnn-int8", "mcunet-512kb-2mb-imagenet", "coral-mnv2-tf2-ptq"],
+    [
+        "mlperf-vww96-int8",
+        "mlperf-kws-dscnn-int8",
+        pytest.param("mcunet-512kb-2mb-imagenet", marks=pytest.mark.long),
+        pytest.param("coral-mnv2-tf2-ptq", marks=pytest.mark.long),
+    ],
 )
 def test_a_real_model_that_is_split_gives_the_bytes_of_tflite_micro(model: str) -> None:
     path = MODELS / f"{model}.tflite"

@@ -109,7 +109,7 @@ def found(*some: Memory, goal: Goal = Goal.TIME) -> Scheduled | None:
         return None
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     ram=st.integers(120, 260),
     psram=st.integers(60, 180),
