@@ -40,6 +40,7 @@ if pio_server.POSSIBLE:
 # Orders of single rows are searched for a twelfth of the time or less, but where a test asks for `full_effort`.
 _EFFORT = {name: getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
 BUDGET.LEAST_SECONDS = BUDGET.MOST_SECONDS = 0.1
+BUDGET.PATIENCE = 1_000_000  # a machine that stands still for a second ends no search
 
 
 def pytest_xdist_auto_num_workers() -> int:
