@@ -247,8 +247,9 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
 
 
 def _alike(by_node: Iterable[Sequence[_Option]]) -> list[list[_Option]]:
-    """The options of nodes with the same key and the same instances in the same order as those of one node: every
-    change is made to all of them, so that they keep the same instance.
+    """The options of nodes, as one node's where their keys and the order of their instances are equal.
+
+    Every change of the choice is made to all nodes of such a group, so these keep the same instance.
     """
     groups: dict[tuple[str, ...], list[Sequence[_Option]]] = {}
     for options in by_node:

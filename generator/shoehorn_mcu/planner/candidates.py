@@ -80,17 +80,17 @@ class Candidates:
 
     def at_least(self) -> tuple[int, str | None]:
         """A lower bound on every searched plan, in bytes, and the op that sets it; None where no single op does."""
-        largest, op = tightest(self._flow)
+        largest, op = self._tightest
         if self.bound >= largest:
             return largest, op
         return self.bound, self._problem.ops[self._bound[1]].name if self.bound <= self._bound[0] else None
 
     def all_exceed(self, capacity: int) -> bool:
         """Whether bounds that take no search are above the capacity, so that no plan is within it."""
-        return min(tightest(self._flow)[0], self._floor) > capacity
+        return self.whole.arena_bytes > capacity and min(self._tightest[0], self._floor) > capacity
 
     def unsearched(self) -> Plan:
-        """The smaller one of two plans that take no search: that of whole tensors, and one by rows."""
+        """The plan of whole tensors or a plan by rows, whichever is smaller; neither of them is searched for."""
         return min(self.whole, self.low(), key=_arena)
 
     def within(self, capacity: int) -> Iterator[Plan]:
@@ -341,6 +341,11 @@ class Candidates:
     def _flow(self) -> Flow:
         """The problem without blocks."""
         return Flow(replace(self._problem, blocks=()))
+
+    @cached_property
+    def _tightest(self) -> tuple[int, str]:
+        """The largest working set of one row, in bytes, and its op."""
+        return tightest(self._flow)
 
     @cached_property
     def _start(self) -> list[Event]:

@@ -109,7 +109,7 @@ def with_int8_ends(graph: Graph) -> Graph:
 
 
 def _cuts(graph: Graph, board: Board, like: Graph | None = None) -> Cuts:
-    """The ops of an int8 graph after the passes, with their kernels; those of `like` where it has the same."""
+    """The ops of an int8 graph after the passes, with their kernels. Ops that `like` has as well are its objects."""
     after, records = passes.run(graph, _OPTIONS.disabled)
     after = after if like is None else sharing(after, like)
     may = limits(board, _OPTIONS)

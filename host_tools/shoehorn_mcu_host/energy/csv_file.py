@@ -62,7 +62,7 @@ def _columns(
 ) -> tuple[Mapping[str, _Column], Mapping[str, int]]:
     """The columns of numbers by what they are, and the columns of marks by name."""
     example = "such as: time_s,current_ua,mark"
-    if all((_number(cell) is not None) for cell in head):
+    if all(_number(cell) is not None for cell in head):
         raise InputError(f"{path}: has no header, its first line has only numbers; name the columns, {example}")
     found: dict[str, _Column] = {}
     for at, cell in enumerate(head):
