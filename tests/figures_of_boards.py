@@ -84,7 +84,7 @@ def _plain(value: Any) -> object:
 
 
 def manifests() -> dict[str, Row]:
-    """By family and key of one of its manifests: what is said where its value is another one or is not there."""
+    """By family and key of a manifest: the refusals of manifests with another value of that key, or without the key."""
     found: dict[str, dict[str, float]] = {}
     chosen = {each.spec.family: each for each in reversed(boards())}
     for family, each in sorted(chosen.items()):

@@ -51,7 +51,7 @@ class Library:
 
 
 def parts(lists: Sequence[Collection[int]]) -> tuple[list[int], list[int]]:
-    """Lists as C reads them: where each begins, one after the other, and where the last ends; and what is in them."""
+    """Two arrays of C for lists of numbers: the place where each list begins and the last one ends, and all numbers."""
     return list(accumulate(map(len, lists), initial=0)), [i for each in lists for i in each]
 
 
