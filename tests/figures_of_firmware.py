@@ -116,7 +116,7 @@ def together() -> dict[str, Row]:
 
 
 def trials() -> dict[str, Row]:
-    """By op and board: the kernels that `gen tune` tries for the op, the trial of each, and the images that hold them."""
+    """By op and board: the kernels that `gen tune` tries for the op, the trial of each, the images that hold them."""
     found: dict[str, Row] = {}
     for op_class in _LAYERS:
         for place in ("microbit", "mps3-an547"):
