@@ -12,9 +12,10 @@ from random_plans import few_tries
 from test_again import op_by_op, u_net
 
 from shoehorn_mcu import PlanOptions, plan
-from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.planner.memory_plan import ANY_ORDER, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.recompute import budgets
 from shoehorn_mcu.planner.recompute.search import Order
 from shoehorn_mcu.schedule import search
@@ -35,10 +36,17 @@ class Tried:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, floor: int, fragments: float = 1.0) -> None:
         self.asked: list[int] = []
         self._floor, self._fragments, self._last = floor, fragments, 0
-        monkeypatch.setattr(budgets, "nearer", lambda flow, start, budget, effort: self._order(budget))
+        self.steps: list[int] = []  # budgets of the orders whose work was not lowered
+        self.quick: list[int] = []  # peaks of the orders that were packed quickly
+        monkeypatch.setattr(budgets, "nearer", self._nearer)
         monkeypatch.setattr(budgets, "between", lambda flow, above, below, budget, effort: self._order(budget) or below)
         flow = Flow(u_net())
         self.budgets = budgets.Budgets(flow, op_by_op(flow.problem), None, lambda _: None, self._placed)
+
+    def _nearer(self, flow: Flow, start: Sequence[Event], budget: int, effort: Any, most_rows: int) -> Order | None:
+        if most_rows == 0:
+            self.steps.append(budget)
+        return self._order(budget)
 
     def _order(self, budget: int) -> Order | None:
         self.asked.append(budget)
@@ -47,7 +55,9 @@ class Tried:
         self._last = budget
         return Order([], budget, 10_000_000 - budget, 0)
 
-    def _placed(self, events: Sequence[Event], enough: int | None, reason: str) -> Any:
+    def _placed(self, events: Sequence[Event], enough: int, reason: str, thorough: bool) -> Any:
+        if not thorough:
+            self.quick.append(self._last)
         return SimpleNamespace(arena_bytes=int(self._last * self._fragments))
 
 
@@ -75,6 +85,32 @@ def test_where_the_first_order_packs_two_lower_ones_are_tried(tried: Try):
 def test_where_no_order_packs_there_is_an_end(tried: Try):
     each = tried(100, 2.0)
     assert len(list(each.budgets.for_capacity(10_000))) == len(each.asked) == 5
+
+
+@pytest.mark.parametrize(("part", "times"), [(0.7, 3), (0.5, 1)])
+def test_far_below_the_peak_one_failure_is_the_end(part: float, times: int, tried: Try):
+    """The first step on the way to each of these budgets is nearly the same."""
+    each = tried(10**9)
+    peak = replay(each.budgets._flow, each.budgets._start).peak
+    assert list(each.budgets.for_capacity(int(peak * part))) == []
+    assert len(each.asked) == times
+
+
+@pytest.mark.parametrize(("few", "steps"), [(1000, []), (1, [9_000, 7_650])])
+def test_above_the_bytes_wanted_orders_of_many_rows_are_steps(few: int, steps: list[int], tried: Try, monkeypatch: Any):
+    monkeypatch.setattr(budgets.REMAT, "MOST_NODES", few)
+    each = tried(5_000)
+    list(each.budgets.descending([], 10_000, 7_000))
+    assert each.asked[:2] == [9_000, 7_650]
+    assert min(each.asked) < 7_000
+    assert each.steps == each.quick == steps
+
+
+def test_the_smallest_arena_has_no_steps(tried: Try, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(budgets.REMAT, "MOST_NODES", 1)
+    each = tried(5_000)
+    list(each.budgets.descending([], 10_000))
+    assert (each.steps, each.quick) == ([], [])
 
 
 def test_the_smallest_arena_is_looked_for_by_growing_steps_then_between_what_fails_and_what_does_not(tried: Try):
@@ -149,6 +185,31 @@ def test_other_forms_are_tried_from_the_lowest_peak_on(most: int | None, found: 
     made = search._Search(cuts, PlanRequest(Goal.TIME), (), lambda _: None)._others_within(most)
 
     assert "".join(each.name for each in made) == found  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("needed", "searched", "found"),
+    [(133, True, "ac"), (134, True, "a"), (134, False, "ac")],  # c copies, and its peak is above the 100 bytes
+)
+def test_no_form_is_searched_where_far_more_is_needed(needed: int, searched: bool, found: str, monkeypatch: Any):
+    peaks = {"a": 100, "b": 134, "c": 134}
+    monkeypatch.setattr(search, "uncut", lambda cuts, request: cuts)
+    monkeypatch.setattr(search, "lowest_peak", lambda cuts: peaks[cuts.name])
+    forms = [SimpleNamespace(name=name) for name in "abc"]
+    cuts: Any = SimpleNamespace(smaller=forms, copying=forms[2], sampling=None)
+    refusal = DoesNotFit("", needed, 100)
+    refusal.searched = searched
+    tried = []
+
+    def refused(self: Any, form: Any) -> None:
+        tried.append(form.name)
+        raise DoesNotFit("", needed + 1, 100)
+
+    monkeypatch.setattr(search._Search, "_made", refused)
+    with pytest.raises(DoesNotFit) as raised:
+        search._Search(cuts, PlanRequest(Goal.TIME), (), lambda _: None)._other_that_fits(refusal)
+    assert "".join(tried) == found
+    assert raised.value is refusal
 
 
 class _Form(SimpleNamespace):

@@ -30,6 +30,8 @@ class Goal(Enum):
 class DoesNotFit(MemoryTooSmall):
     """No plan within the capacity was found; `peak` names the peak step and the tensors alive there."""
 
+    searched = True  # whether plans were searched for; else bounds alone say that there is none
+
 
 class PlanFault(ShoehornError):
     """The independent check found a fault in a plan: a defect of the planner, never of the model."""
@@ -247,12 +249,14 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> DoesNotFit:
         needed, kind = f"at least {candidates.bound:,} bytes ({plan.arena_bytes:,} in the best plan found)", _OF_GROUPS
     else:
         needed = f"{plan.arena_bytes:,} bytes in the best plan found (lower bound {bound:,})"
-    return DoesNotFit(
+    refusal = DoesNotFit(
         f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}",
         plan.arena_bytes,
         capacity,
         peak=f"the peak is {step}, where these are alive: {named}",
     )
+    refusal.searched = not candidates.all_exceed(capacity)
+    return refusal
 
 
 def _named(op: str) -> str:

@@ -64,9 +64,17 @@ class Reordered:
                 layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
                 yield self._laid(layout, ANY_ORDER)
 
-    def plan(self, events: Sequence[Event], enough: int | None = None, reason: str = "", below: int = NEVER) -> Plan:
+    def plan(
+        self,
+        events: Sequence[Event],
+        enough: int | None = None,
+        reason: str = "",
+        thorough: bool = True,
+        below: int = NEVER,
+    ) -> Plan:
         """The plan of a row order outside the space of groups, with the largest working set of a row as its bound."""
-        layout = lay_out(self._flow, shortened(self._flow, events), enough=enough, below=below)
+        effort = None if thorough else Effort.QUICK
+        layout = lay_out(self._flow, shortened(self._flow, events), enough=enough, effort=effort, below=below)
         plan = self._laid(layout, ANY_ORDER if self._once(events) else AGAIN)
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 

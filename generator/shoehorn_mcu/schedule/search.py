@@ -18,6 +18,7 @@ from shoehorn_mcu.schedule.request import WORTH_PERCENT, PlanRequest, Say, Sched
 from shoehorn_mcu.schedule.upgrade import missing_scratch
 
 _SHARES = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)  # of several memories: what is left is for losses where they are divided
+_HOPELESS = 4 / 3  # of the bytes there are: where so many are needed, no form is searched whose peak is above them
 _WORTH_BYTES = 0.002  # of an arena: what the lowest peak with other kernels must save
 
 
@@ -158,23 +159,33 @@ class _Search:
             return made
 
     def _other_that_fits(self, refusal: DoesNotFit) -> Scheduled:
-        """The first plan of another form that fits; else raises the refusal that needs the fewest bytes."""
-        least = refusal
-        for smaller in self._others_within(refusal.needed_bytes - 1):
+        """The first plan of another form that fits; else raises the refusal that needs the fewest bytes.
+
+        Forms differ by a part of the bytes, so where far more are needed than there are, none is searched but those
+        with a lower peak than there are.
+        """
+        least, available = refusal, refusal.available_bytes
+        hopeless = refusal.searched and refusal.needed_bytes > available * _HOPELESS
+        for smaller in self._others_within(available if hopeless else refusal.needed_bytes - 1, hopeless):
             try:
                 return self._made(smaller)
             except DoesNotFit as other:
                 least = min(least, other, key=lambda each: each.needed_bytes)
         raise least from None
 
-    def _others_within(self, most_bytes: int | None) -> list[Cuts]:
-        """The other forms that may have a plan of so many bytes, those with the lowest peak by rows first."""
+    def _others_within(self, most_bytes: int | None, by_peak: bool = False) -> list[Cuts]:
+        """The other forms that may have a plan of so many bytes, those with the lowest peak by rows first.
+
+        Copies may save bytes in other orders alone, so forms with these may have one whatever their peak, unless it
+        goes `by_peak`.
+        """
         if most_bytes is None:
             return []
         cuts = self.cuts
         peaks = [(lowest_peak(uncut(each, self.request)), each) for each in cuts.smaller]
         ordered = sorted(peaks, key=lambda pair: pair[0])
-        return [each for peak, each in ordered if peak <= most_bytes or each in (cuts.copying, cuts.sampling)]
+        copied = () if by_peak else (cuts.copying, cuts.sampling)
+        return [each for peak, each in ordered if peak <= most_bytes or each in copied]
 
     def _smallest(self) -> Scheduled:
         """The smallest of the plans of the graph and of its other forms.

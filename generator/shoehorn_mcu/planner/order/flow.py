@@ -130,6 +130,7 @@ class Flow:
         written = {op.writes: i for i, op in enumerate(problem.ops)}
         self.born = {name: -1 for name in self.rows if name in inputs} | written
         self.last_user = self._last_users({problem.root(name) for name in problem.kept})
+        self._surroundings: dict[tuple[int, int], tuple[list[Row], list[Row], dict[str, int]]] = {}
 
     def emptied(self, tensors: Collection[str], ops: Collection[int]) -> Flow:
         """The same where these tensors, no views, take no bytes, and these ops no scratch: for bounds."""
@@ -196,23 +197,51 @@ class Flow:
     def live_ranges(self, events: Sequence[Event], start: int = 0, end: int | None = None) -> LiveRanges[Row]:
         """The live ranges of rows in this order; inputs are given, outputs kept. Raises OrderFault.
 
-        Of a group of ops [start, end), rows of ops before it are given, those that ops behind it read kept. Those of
-        the last orders of all ops are remembered; who gets them does not change them.
+        Of a group of ops [start, end), rows of ops before it are given, those that ops behind it read kept. Tensors
+        that no op of the group reads or writes are left out: they take `passing(start, end)` bytes all the time. Those
+        of the last orders of all ops are remembered; who gets them does not change them.
         """
-        return _whole(self, tuple(events)) if end is None else self._live_ranges(events, start, end)
+        return _whole(self, tuple(events)) if end is None else self._live_ranges(events, *self._around(start, end)[:2])
 
-    def _live_ranges(self, events: Sequence[Event], start: int = 0, end: int | None = None) -> LiveRanges[Row]:
-        """As `live_ranges`, computed anew."""
+    def passing(self, start: int, end: int) -> int:
+        """The bytes of tensors that are in memory while the ops [start, end) run, and that none of these touches."""
+        _, _, passing = self._around(start, end)
+        return sum(rows * self.slot[name] for name, rows in passing.items())
+
+    def _live_ranges(self, events: Sequence[Event], given: Sequence[Row], kept: Sequence[Row]) -> LiveRanges[Row]:
+        """Those of an order between rows that are given and kept."""
         row = self._row
         reads = (chain.from_iterable(self._reads[e.op][e.row : e.end]) for e in events)
         writes = (row[self.writes[e.op]][e.row : e.end] for e in events)
-        whole, end = end is None, self.count if end is None else end
-        users = self.last_user
-        before = (each for name, born in self.born.items() if born < start for each in row[name])
-        given = (each for each in before if whole or users[each.tensor][each.y] >= start)
-        there = (each for name, born in self.born.items() if born < end for each in row[name])
-        kept = (each for each in there if users[each.tensor][each.y] >= end)
         return live_ranges(reads, writes, given, kept)
+
+    @cached_property
+    def _ends(self) -> tuple[list[Row], list[Row]]:
+        """The rows that are given before all ops, and those that are kept behind them."""
+        given = [each for name, born in self.born.items() if born < 0 for each in self._row[name]]
+        return given, [each for rows in self._row.values() for each in rows if self._last(each) >= self.count]
+
+    def _around(self, start: int, end: int) -> tuple[list[Row], list[Row], dict[str, int]]:
+        """The rows of what a group of ops touches that are given and kept, and how many rows of other tensors are."""
+        if (start, end) not in self._surroundings:
+            touched = {each.tensor for op in range(start, end) for each in self.taps[op]}
+            given: list[Row] = []
+            kept: list[Row] = []
+            passing: dict[str, int] = {}
+            for name in (name for name, born in self.born.items() if born < end):
+                there = self.born[name] < start
+                later = [each for each in self._row[name] if self._last(each) >= end]
+                if there and name not in touched:
+                    passing[name] = len(later)
+                else:
+                    kept += later
+                    given += (each for each in self._row[name] if there and self._last(each) >= start)
+            self._surroundings[start, end] = given, kept, passing
+        return self._surroundings[start, end]
+
+    def _last(self, row: Row) -> int:
+        """The last op that reads a row."""
+        return self.last_user[row.tensor][row.y]
 
     def overwritten(self, ranges: LiveRanges[Row], time: int, event: Event) -> int | None:
         """The copy that event `time`, of one row, may overwrite in place: no later event reads that."""
@@ -295,7 +324,7 @@ class Flow:
 @lru_cache(_REMEMBERED)
 def _whole(flow: Flow, events: tuple[Event, ...]) -> LiveRanges[Row]:
     """The live ranges of an order of all ops."""
-    return flow._live_ranges(events)
+    return flow._live_ranges(events, *flow._ends)
 
 
 @cache

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from shoehorn_mcu.planner.effort import BUDGET, REMAT
+from shoehorn_mcu.planner.effort import BUDGET, RECOMPUTE, REMAT
 from shoehorn_mcu.planner.memory_plan import Plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
-from shoehorn_mcu.planner.recompute.search import Order, between, extra_macs, least, nearer
+from shoehorn_mcu.planner.recompute.search import Order, between, extra_macs, first_rung, least, nearer
 from shoehorn_mcu.planner.remat.outcome import Effort
 
 
@@ -15,7 +15,8 @@ class Budgets:
     """The budgets of one problem.
 
     `start` computes each row once; `most_macs` limits the recomputed multiply-accumulates (None: no limit).
-    `place(order, bytes, reason)` makes a plan of an order; it stops packing at an arena of so many bytes.
+    `place(order, bytes, reason, thorough)` makes a plan of an order; it stops packing at an arena of so many bytes,
+    and soon where the plan only says how many are needed.
     """
 
     def __init__(
@@ -24,7 +25,7 @@ class Budgets:
         start: Sequence[Event],
         most_macs: int | None,
         say: Callable[[str], None],
-        place: Callable[[Sequence[Event], int | None, str], Plan],
+        place: Callable[[Sequence[Event], int, str, bool], Plan],
     ) -> None:
         self._flow, self._start, self._most_macs = flow, start, most_macs
         self._say, self._place = say, place
@@ -38,18 +39,20 @@ class Budgets:
     def for_capacity(self, capacity: int) -> Iterator[Plan]:
         """Plans for falling budgets until one fits, then plans that fit with less work each.
 
-        A search may miss what one for a lower budget finds, so a few failures do not end it.
+        A search may miss what one for a lower budget finds, so a few failures do not end it. Far below the peak one
+        does: all these searches begin with an eighth of the way down (RUNGS), which is nearly the same limit.
         """
+        far = first_rung(self._flow, self._start, capacity) > RECOMPUTE.RUNG
         now, loose, failed = self._start, None, 0
         for part in BUDGET.SPARE:
             budget = int(capacity * (1 - part))
             order = self._nearer(now, budget, self.effort())
             if order is None:
                 failed += 1
-                if failed == BUDGET.FAILURES:
+                if far or failed == BUDGET.FAILURES:
                     return
                 continue
-            plan = self._place(order.events, capacity, order.reason)
+            plan = self._place(order.events, capacity, order.reason, order.peak <= capacity)
             yield plan
             if plan.arena_bytes <= capacity:
                 yield from self._further(order, capacity) if loose is None else self._between(loose, order, capacity)
@@ -65,7 +68,7 @@ class Budgets:
             if order is None:
                 return
             if order.work < least_work:
-                plan = self._place(order.events, capacity, order.reason)
+                plan = self._place(order.events, capacity, order.reason, True)
                 least_work = order.work if plan.arena_bytes <= capacity else least_work
                 yield plan
             now = order.events
@@ -78,7 +81,7 @@ class Budgets:
             order = between(self._flow, loose, packed, budget, self.effort(BUDGET.FINER_SHARE))
             if order is packed or not self._allowed(order):
                 return
-            plan = self._place(order.events, capacity, order.reason)
+            plan = self._place(order.events, capacity, order.reason, True)
             yield plan
             if plan.arena_bytes <= capacity:
                 packed = order
@@ -89,29 +92,35 @@ class Budgets:
         """Plans for the smallest arena with recomputed rows within the allowance, from an order with this peak.
 
         The budget falls by growing steps until one fails, then halves the distance to the highest failed budget, as
-        long as an order of `wanted` bytes may be found.
+        long as an order of `wanted` bytes may be found (0: the least); until there are so few, orders of many rows are
+        steps on the way, which are not refined and packed quickly.
         """
         now, cut, low = start, BUDGET.FIRST_CUT, least(self._flow) - 1
         failed, halving = 0, False
         few = sum(self._flow.rows.values()) <= REMAT.MOST_NODES
+        goal = wanted or peak
         for _ in range(BUDGET.DESCENTS):
             budget = (low + peak) // 2 if halving else max(int(peak * (1 - cut)), (low + peak) // 2)
             if budget <= low or 0 < wanted <= low:
                 return
-            order = self._nearer(now, budget, self.effort(BUDGET.FEW_SHARE if few else BUDGET.DESCENT_SHARE))
+            effort = self.effort(BUDGET.FEW_SHARE if few else BUDGET.DESCENT_SHARE)
+            order = self._nearer(now, budget, effort, step=not few and budget > goal)
             failed = 0 if order is not None else failed + 1
             if failed == BUDGET.MISSES:
                 return
             if order is None or order.peak > budget:
                 low, halving = budget, True
             if order is not None:
-                yield self._place(order.events, order.peak, order.reason)
+                yield self._place(order.events, order.peak, order.reason, few or order.peak <= goal)
                 now, peak, cut = order.events, order.peak, cut * BUDGET.GROWTH
 
-    def _nearer(self, start: Sequence[Event], budget: int, effort: Effort) -> Order | None:
-        """An order with recomputed rows within the allowance whose peak is within the budget or nearer to it."""
+    def _nearer(self, start: Sequence[Event], budget: int, effort: Effort, step: bool = False) -> Order | None:
+        """An order with recomputed rows within the allowance whose peak is within the budget or nearer to it.
+
+        A `step` on the way to a lower peak is the first one found, whose work is not lowered.
+        """
         self._say(f"recomputing rows within {budget:,} bytes")
-        order = nearer(self._flow, start, budget, effort)
+        order = nearer(self._flow, start, budget, effort, 0 if step else REMAT.MOST_NODES)
         return order if order is not None and self._allowed(order) else None
 
     def _allowed(self, order: Order) -> bool:

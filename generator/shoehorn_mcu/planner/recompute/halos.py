@@ -123,7 +123,9 @@ class _Groups:
         events = recomputing(self._flow, plain, halos)
         self._rows -= len(events)
         held = needed(self._flow, events, self._flow.live_ranges(events, group.start, group.end))
-        return _Cost(sum(max(0, each - self._budget) for each in held), max(held), _work(self._flow, events))
+        passing = self._flow.passing(group.start, group.end)
+        over = sum(max(0, each + passing - self._budget) for each in held)
+        return _Cost(over, max(held) + passing, _work(self._flow, events))
 
 
 def banded(flow: Flow, budget: int, rows: int) -> list[Event] | None:

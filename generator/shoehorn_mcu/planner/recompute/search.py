@@ -86,13 +86,16 @@ def recomputed(
 def nearer(
     flow: Flow, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = REMAT.MOST_NODES
 ) -> Order | None:
-    """As `recomputed`, but if no order fits the budget, one with a lower peak than `start`, or None."""
+    """As `recomputed`, but if no order fits the budget, one with a lower peak than `start`, or None.
+
+    With 0 for `most_rows` the first order found is the answer, without another search for less work.
+    """
     if least(flow) > budget:
         return None
     effort, now = effort or Effort(), _single(start)
     near, reached = _near(flow, now, budget, effort)
     found = _Ask(flow, near, budget, effort, most_rows).answer() if reached else None
-    if found is None or found.work > found.once:
+    if found is None or (most_rows and found.work > found.once):
         other = _in_bands(flow, budget, effort)
         if other is not None and (found is None or other.work < found.work):
             return other
@@ -162,6 +165,12 @@ def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[
         now = found[1]
         peak_now = replay(flow, now).peak
     return now, True
+
+
+def first_rung(flow: Flow, start: Sequence[Event], budget: int) -> float:
+    """The share of the peak by which the first intermediate limit of `nearer` is below it, if that is above `RUNG`."""
+    high = replay(flow, _single(start)).peak
+    return (high - budget) / RECOMPUTE.RUNGS / max(1, high)
 
 
 def _order(flow: Flow, events: list[Event], least_work: int | None = None) -> Order:
