@@ -17,7 +17,19 @@ from shoehorn_mcu import passes
 from shoehorn_mcu.importers import Imported, ImportFault
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType, Graph, Op
-from shoehorn_mcu.ops import Conv2d, Dense, Dequantize, MatMul, Quantize, Requantize, Reshape, Table, Transpose
+from shoehorn_mcu.ops import (
+    Conv2d,
+    Dense,
+    Dequantize,
+    MatMul,
+    MaxPool2d,
+    Quantize,
+    Reduce,
+    Requantize,
+    Reshape,
+    Table,
+    Transpose,
+)
 from tests.random_nets import computed, onnx_runtime
 
 RNG = np.random.default_rng(0)
@@ -263,6 +275,60 @@ def test_a_clip_of_integers_behind_any_op_is_computed(
 
     assert all(DType.FLOAT32 not in {n.inputs[0].type.dtype, n.output.type.dtype} for n in list(graph.nodes())[1:-1])
     assert wanted is None or [type(op) for op in graph.ops] == wanted
+
+
+@pytest.mark.parametrize(
+    ("shape", "core", "kinds"),
+    [
+        ((1, 6, 9, 8), node("ReduceMax", "a", axes=[2, 3], keepdims=0), {MaxPool2d, Reshape}),
+        ((1, 6, 9, 8), node("ReduceMax", "a", axes=[-1, 2]), {MaxPool2d, Reshape}),
+        ((2, 6, 9), node("ReduceMax", "a", axes=[2], keepdims=0), {MaxPool2d, Reshape}),
+        ((2, 6, 9), node("ReduceMax", "a", axes=[1]), {Reduce}),
+        ((1, 6, 9, 8), node("ReduceMax", "a", axes=[2], keepdims=0), {Reduce}),
+        ((3, 12), node("ReduceMax", "a", axes=[1]), {Reduce}),
+        ((1, 6, 9, 8), node("ReduceMin", "a", axes=[2, 3], keepdims=0), {Reduce}),
+    ],
+)
+def test_the_largest_of_quantised_values_is_one_of_them(
+    shape: Sequence[int], core: onnx.NodeProto, kinds: set[type[Op]]
+) -> None:
+    """All rows and columns by a pool, which has fast kernels; nothing is computed with real numbers."""
+    made = Case([core], shape=shape).model(np.int8(3))
+    found, graph = imported(made)
+
+    assert not found.in_float
+    others = {Quantize, Requantize, Dequantize, Transpose, Reshape}
+    assert {type(op) for op in found.graph.ops} - others == kinds - others
+    assert all(DType.FLOAT32 not in {n.inputs[0].type.dtype, n.output.type.dtype} for n in list(graph.nodes())[1:-1])
+
+
+def test_of_more_elements_than_a_pool_has_the_largest_is_found_by_a_reduction() -> None:
+    made = Case([node("ReduceMax", "a", axes=[2])], shape=(1, 2, 1 << 15)).model(np.int8(3))
+    larger = Case([node("ReduceMax", "a", axes=[2])], shape=(1, 2, (1 << 15) + 1)).model(np.int8(3))
+
+    found = [
+        {type(op) for op in import_model(each, "small").graph.ops} & {MaxPool2d, Reduce} for each in (made, larger)
+    ]
+
+    assert found == [{MaxPool2d}, {Reduce}]
+
+
+@pytest.mark.parametrize(
+    "move", [node("Unsqueeze", "b", "axes"), node("Transpose", "b", perm=[1, 0]), node("Reshape", "b", "shape")]
+)
+def test_what_is_moved_before_it_is_quantised_is_a_table(move: onnx.NodeProto) -> None:
+    """As in squeeze-and-excite of PyTorch: HardSigmoid, then views, then the scale."""
+    held = {"axes": np.array([2, 3]), "shape": np.array([1, 4, 9])}
+    found, graph = imported(
+        built(
+            Case([node("HardSigmoid", "a", to="b"), move], shape=(3, 12)).model(np.int8(3)).graph.node,
+            {"s": SCALE, "t": STEP, "z": np.int8(3), **held},
+            (3, 12),
+        )
+    )
+
+    assert not found.in_float
+    assert [type(op) for op in graph.ops if not isinstance(op, Reshape | Transpose)] == [Quantize, Table, Dequantize]
 
 
 def test_a_clip_of_the_quantised_input_is_a_table() -> None:

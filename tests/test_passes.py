@@ -31,6 +31,7 @@ from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fold_transpose import fold_transpose
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 from shoehorn_mcu.passes.join_siblings import join_siblings
+from shoehorn_mcu.passes.lift_quantize import lift_quantize
 from shoehorn_mcu.passes.lift_transposes import lift_transposes
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
@@ -211,6 +212,43 @@ def test_a_transpose_moves_before_ops_on_single_elements_to_others_that_move_ele
     assert kinds(after) == ["Transpose", "Reshape", "Transpose", "Requantize", "LeakyRelu"]
     assert kinds(lift_transposes(b.graph(y, active))) == kinds(graph)
     assert kinds(lift_transposes(below.graph(behind))) == ["Conv2d", "LeakyRelu", "Transpose"]
+
+
+def _behind_moves(*outputs: str) -> Graph:
+    """x: int8 -> a: float32 -> b and c, moved -> y: int8; the graph has these outputs."""
+    b = Builder(1, 2, 3, 4)
+    b.add(ops.Dequantize, "x")
+    b.reshape("t0", 2, 3, 4)
+    b.add(ops.Transpose, "t1", perm=(2, 0, 1))
+    b.add(ops.Quantize, "t2", quant=Quant((0.2,), (7,)))
+    for name in ("t0", "t1", "t2"):
+        b.tensors[name] = Tensor(name, TensorType(b.tensors[name].type.shape, DType.FLOAT32))
+    return b.graph(*outputs)
+
+
+def test_elements_are_quantised_before_they_are_moved() -> None:
+    graph = _behind_moves("t3")
+
+    after = verify(lift_quantize(graph))
+
+    assert_equal_outputs(graph, after)
+    assert kinds(after) == ["Dequantize", "Quantize", "Reshape", "Transpose"]
+    assert [after.tensors[op.output].type.shape for op in after.ops[1:]] == [(1, 2, 3, 4), (2, 3, 4), (4, 2, 3)]
+    assert {op.output for op in after.ops} == {op.output for op in graph.ops}
+    assert lift_quantize(after).ops == after.ops
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [("t2", ["Reshape", "Transpose", "Quantize"]), ("t1", ["Reshape", "Quantize", "Transpose"])],
+)
+def test_what_is_read_as_real_numbers_stays_so(read: str, found: list[str]) -> None:
+    graph = _behind_moves("t3", read)
+
+    after = verify(lift_quantize(graph))
+
+    assert_equal_outputs(graph, after)
+    assert kinds(after)[1:] == found
 
 
 @pytest.mark.parametrize(
@@ -535,7 +573,7 @@ def test_records_say_what_each_pass_did() -> None:
     after, records = run(before)
 
     assert [r.name for r in records] == [p.name for p in PIPELINE]
-    sizes = [*[(7, 7)] * 11, (7, 6), (6, 5), *[(5, 5)] * 12]
+    sizes = [*[(7, 7)] * 12, (7, 6), (6, 5), *[(5, 5)] * 12]
     assert [(r.ops_before, r.ops_after) for r in records] == sizes
     assert {(r.macs_before, r.macs_after) for r in records} == {(2700, 2700)}
     assert_equal_outputs(before, after)

@@ -24,6 +24,7 @@ from shoehorn_mcu.passes.fuse_shuffle import fuse_shuffle
 from shoehorn_mcu.passes.fuse_tables import fuse_tables
 from shoehorn_mcu.passes.insert_slices import insert_slices
 from shoehorn_mcu.passes.join_siblings import join_siblings
+from shoehorn_mcu.passes.lift_quantize import lift_quantize
 from shoehorn_mcu.passes.lift_transposes import lift_transposes
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
@@ -77,6 +78,7 @@ class PassRecord:
 SIMPLIFYING: tuple[Pass, ...] = (
     Pass("drop-dead", drop_dead),  # first: an unneeded reader would stop the other passes
     Pass("fold-dilation", fold_dilation),  # before transposes move: it looks for those that make blocks
+    Pass("lift-quantize", lift_quantize),  # before passes that look for ops next to each other
     Pass("lift-transposes", lift_transposes),
     Pass("merge-transposes", merge_transposes),
     Pass("fold-transpose", fold_transpose),

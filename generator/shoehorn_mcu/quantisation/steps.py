@@ -28,6 +28,7 @@ from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity, accuracy, fide
 from shoehorn_mcu.quantisation.ranges import Range, of_joins
 from shoehorn_mcu.quantisation.rewrite import (
     Floats,
+    attribute,
     bias_corrections,
     equalised,
     in_four_bits,
@@ -319,8 +320,14 @@ def _quantised(model: ModelProto, found: Mapping[str, Range], kept: _Exceptions,
     """The model with these ranges, and the bits that are asked for."""
     bits = settings.bits
     wide = set(found) if bits is Bits.WIDE else set(kept.wide)
-    made = with_activations(with_qdq(model, found, bits.codes, kept.real, wide), model)
+    made = with_activations(with_qdq(model, found, bits.codes, (*kept.real, *_unfit(model)), wide), model)
     return in_four_bits(made, model) if bits is Bits.NIBBLES else made
+
+
+def _unfit(model: ModelProto) -> list[str]:
+    """Nodes that ONNX Runtime's quantiser fails for: a ConvTranspose by groups has fewer scales than biases."""
+    transposed = (node for node in model.graph.node if node.op_type == "ConvTranspose")
+    return [node.name for node in transposed if attribute(node, "group", 1) > 1]
 
 
 def by_channel(model: ModelProto, samples: Samples) -> tuple[dict[str, Floats], dict[str, Floats]]:

@@ -39,6 +39,7 @@ def reduced(site: Site, x: Value, axes: Sequence[int], write: Write) -> Value:
     """The elements along these axes of the model combined to one; the axes keep size 1."""
     places = sorted(x.order.index(axis) for axis in axes)
     tensor = x.tensor
+    kept: dict[str, Any] = {"quant": tensor.type.quant, "stored": tensor.type.quant is not None}
     while places:  # neighbours at once, the last ones first
         last = places.pop()
         first = last
@@ -50,10 +51,10 @@ def reduced(site: Site, x: Value, axes: Sequence[int], write: Write) -> Value:
             if first > 0 and math.prod(shape[last + 1 :]) == 1:  # rows keep the dimension before
                 size = math.prod(shape[first : last + 1])
                 columns = shaped(site, tensor, (math.prod(shape[: first - 1]), shape[first - 1], size))
-                tensor = site.emit(Reduce, columns, formula=made.text, along_channels=True)
+                tensor = site.emit(Reduce, columns, formula=made.text, along_channels=True, **kept)
             else:
                 columns = along(site, tensor, first, last + 1 - first)
-                tensor = site.emit(Reduce, columns, formula=made.text)
+                tensor = site.emit(Reduce, columns, formula=made.text, **kept)
         ones = (1,) * (last + 1 - first)
         tensor = shaped(site, tensor, (*shape[:first], *ones, *shape[last + 1 :]))
     return Value(tensor, x.order)

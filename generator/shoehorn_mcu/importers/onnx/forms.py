@@ -40,6 +40,8 @@ _CONVERSIONS: Forms = {
 
 
 _TABLE = (ops.Table,)
+_CHOOSING: Mapping[str, Form] = {"MaxPool": (ops.MaxPool2d,), "ReduceMax": (ops.MaxPool2d, ops.Reduce)}
+"""Of integers, by ops that choose some of them."""
 
 
 def forms() -> Forms:
@@ -48,7 +50,7 @@ def forms() -> Forms:
     int8 = tables | {code: row.form for code, row in quantised.ROWS.items()}
     int16 = {code: row.form for code, row in wide.ROWS.items()}
     for code in quantised.MOVERS:
-        int8[code] = int16[code] = (ops.MaxPool2d,) if code == "MaxPool" else ROWS[code].form
+        int8[code] = int16[code] = _CHOOSING.get(code, ROWS[code].form)
     int8 |= {code: int8.get(each.code, (In(Kind.FLOAT32, ops.Map),)) for code, each in QLINEAR.items()}
     both = ({c: {kind: form} for c, form in of.items()} for kind, of in ((Kind.INT8, int8), (Kind.INT16, int16)))
     fused = {code: _MICROSOFTS.get(code.rpartition(".")[2], FORMULA) for code in FUSED}

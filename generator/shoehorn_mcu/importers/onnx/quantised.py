@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.forms import Row, converters
 from shoehorn_mcu.importers.lowering import columns, elements, layout
+from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT
 from shoehorn_mcu.importers.lowering.linear import geometry, grouping, pair
 from shoehorn_mcu.importers.lowering.ops import CONVERTERS as PLAIN
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
@@ -220,13 +222,29 @@ ROWS: Mapping[str, Row[Callable[[Chain], Value]]] = {
 
 CONVERTERS = converters(ROWS)
 
+
+def largest(site: Site) -> Value | tuple[Value, ...]:
+    """ReduceMax, over all rows and columns of an image or all steps of a sequence by one pool."""
+    value = site.value(0)
+    axes = columns.axes_of(site, value.rank)
+    if value.rank not in (3, 4) or axes != tuple(range(2, value.rank)):
+        return PLAIN["ReduceMax"](site)
+    x = site.image(value)
+    kernel, bounds = x.type.shape[1:3], ops.Clamp(*x.type.dtype.limits)
+    if math.prod(kernel) > WINDOW_LIMIT:
+        return PLAIN["ReduceMax"](site)
+    y = site.imaged(site.emit(ops.MaxPool2d, x, kernel=kernel, stride=kernel, clamp=bounds), value.rank)
+    return y if site.attribute("keepdims", 1) else columns.without(site, y, axes)
+
+
 _MOVES = (
-    *("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Resize", "Slice"),
+    *("DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Pad", "ReduceMin", "Reshape", "Resize", "Slice"),
     *("SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
 )
 
 MOVERS: Mapping[str, columns.Convert] = {
     **{code: PLAIN[code] for code in _MOVES},
     "MaxPool": partial(pool, ops.MaxPool2d),
+    "ReduceMax": largest,
 }
 """Ops that only move or choose elements of their first operand, which keep their quantisation."""
