@@ -21,6 +21,7 @@ from shoehorn_mcu import passes
 from shoehorn_mcu.importers import Imported, ImportFault
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType, Graph, Node
+from shoehorn_mcu_host.validate.unsaturated import unsaturated
 from tests.random_onnx import random_inputs, random_model
 from tests.random_qdq import NotQuantised, random_quantised
 
@@ -68,7 +69,8 @@ def onnx_runtime(model: onnx.ModelProto, inputs: Mapping[str, Array], optimised:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    data = unsaturated(model.SerializeToString())
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     found: list[Array] = session.run(None, dict(inputs))
     return found
 

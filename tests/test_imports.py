@@ -117,7 +117,12 @@ VALIDATE = "shoehorn_mcu_host.validate"
 HOMES: Mapping[str, tuple[str, ...]] = {
     "ortools": ("shoehorn_mcu.planner",),
     "tflite": ("shoehorn_mcu.importers.tflite",),
-    "onnx": ("shoehorn_mcu.importers", "shoehorn_mcu.quantisation", "shoehorn_mcu.slim"),
+    "onnx": (
+        "shoehorn_mcu.importers",
+        "shoehorn_mcu.quantisation",
+        "shoehorn_mcu.slim",
+        "shoehorn_mcu_host.validate.unsaturated",
+    ),
     "onnxscript": ("shoehorn_mcu.importers.torch.importer",),
     "torch": ("shoehorn_mcu.importers.torch.importer", "shoehorn_mcu.learn", "shoehorn_mcu_host.validate.runtimes"),
     "onnxruntime": ("shoehorn_mcu.quantisation.locked", "shoehorn_mcu_host.validate.runtimes"),

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
@@ -21,6 +20,7 @@ from shoehorn_mcu.importers.onnx.ops import OPS
 from shoehorn_mcu.importers.onnx.qlinear import FORMS
 from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Dequantize, Softmax
+from tests.random_nets import onnx_runtime
 from tests.runtime import run_reference
 from tests.test_onnx import IMAGE, OUT, SCALE, reals, saved
 
@@ -146,10 +146,8 @@ CASES = {
 def outputs(case: Case, made: onnx.ModelProto, dtype: type[np.generic], folder: Path) -> tuple[Array, Array, Graph]:
     """ONNX Runtime's and ours, and our graph."""
     path = saved(made, folder)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     x = RNG.integers(*np.iinfo(np.dtype(dtype).name).min + np.array([0, 256]), case.shape).astype(dtype)
-    (wanted,) = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    (wanted,) = onnx_runtime(made, {"x": x})
     imported = load_onnx(path, {})
     graph, _ = passes.run(imported.graph)
     found = run_reference(graph, [np.ascontiguousarray(x.transpose(imported.ends["x"].order))])["y"]
@@ -275,9 +273,7 @@ def test_a_quantised_network_computes_what_onnx_runtime_does(
         saved(network(), tmp_path), path, Samples(), activation_type=dtype, weight_type=QuantType.QInt8, **form
     )
     x = reals(1, 3, 8, 8)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    (wanted,) = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    (wanted,) = onnx_runtime(onnx.load(path), {"x": x})
 
     graph, _ = passes.run(load_onnx(path, {}).graph)
     found = run_reference(graph, [np.ascontiguousarray(x.transpose(0, 2, 3, 1))])["y"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate import outside
 from shoehorn_mcu_host.validate.comparison import Comparison, Tolerance, compare
 from shoehorn_mcu_host.validate.outside import Outputs, Source
+from shoehorn_mcu_host.validate.unsaturated import unsaturated
 from shoehorn_mcu_host.validate.validate import begins, reference_of
 from tests.shared import MODELS, needs_shared
 
@@ -168,6 +169,49 @@ def test_an_onnx_model_gets_the_same_vectors_as_the_firmware(options: Options, t
 
     assert (found.is_within, found.left, [each.name for each in found.outputs]) == (True, (), ["y", "z"])
     assert all(each.relative < 1e-6 for each in found.outputs)
+
+
+def heavy(path: Path, places: Mapping[int, Array]) -> Path:
+    """A QLinearConv of uint8 with pairs of products beyond 16 bits; `places`: operands that are others."""
+    weights = np.where(np.arange(32).reshape(4, 8, 1, 1) % 3 == 2, -100, 127).astype(np.int8)
+    held = dict(enumerate([np.float32(1), np.uint8(3), weights, np.float32(1), np.int8(0), np.float32(900)], 1))
+    held |= {7: np.uint8(9), **places}
+    constants = [numpy_helper.from_array(np.asarray(array), f"c{place}") for place, array in sorted(held.items())]
+    names = ["x", *(f"c{place}" for place in range(1, 8))]
+    ends = [helper.make_tensor_value_info(n, TensorProto.UINT8, s) for n, s in (("x", [1, 8, 3, 5]), ("y", None))]
+    graph = helper.make_graph([helper.make_node("QLinearConv", names, ["y"])], "n", ends[:1], ends[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+def test_sums_of_onnx_runtime_do_not_saturate_on_any_processor(tmp_path: Path):
+    model = heavy(tmp_path / "m.onnx", {})
+    found = compared(put(model, tmp_path / "m", Options()), model, "onnxruntime")
+
+    assert (found.is_within, found.left) == (True, ())
+    assert all(each.most_steps is not None and each.most_steps <= 1 for each in found.outputs)
+
+
+@pytest.mark.parametrize("zero", [np.int8(0), np.int8([0, 5, -7, 127])], ids=["one", "per channel"])
+def test_int8_weights_beside_uint8_become_uint8(zero: Array, tmp_path: Path):
+    before = onnx.load(heavy(tmp_path / "m.onnx", {5: zero}))
+    after = onnx.load_model_from_string(unsaturated(before.SerializeToString()))
+    held = [{t.name: numpy_helper.to_array(t) for t in each.graph.initializer} for each in (before, after)]
+    names = [list(each.graph.node[0].input) for each in (before, after)]
+
+    assert [i for i in range(8) if names[0][i] != names[1][i]] == [3, 5]
+    for place in (3, 5):
+        was, now = (held[i][names[i][place]] for i in (0, 1))
+        assert now.dtype == np.uint8
+        np.testing.assert_array_equal(now.astype(int) - 128, was)
+
+
+@pytest.mark.parametrize(
+    "places", [{2: np.int8(3), 7: np.int8(9)}, {3: np.ones((4, 8, 1, 1), np.uint8), 5: np.uint8(1)}]
+)
+def test_other_models_stay_as_they_are(places: Mapping[int, Array], tmp_path: Path):
+    data = heavy(tmp_path / "m.onnx", places).read_bytes()
+    assert unsaturated(data) == data
 
 
 def adder(path: Path) -> Path:

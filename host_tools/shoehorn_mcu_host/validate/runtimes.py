@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu_host.base import sandbox
 from shoehorn_mcu_host.base.errors import first_line
+from shoehorn_mcu_host.validate.unsaturated import unsaturated
 
 Array = NDArray[Any]
 Session = Callable[[Sequence[Array]], Sequence[Array]]
@@ -65,7 +66,7 @@ def _onnxruntime(model: Model) -> Session:
     runtime.set_default_logger_severity(4)  # fatal errors only; all others are raised
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = runtime.InferenceSession(model.data, options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(unsaturated(model.data), options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
     outputs = [each.name for each in session.get_outputs()]
 
