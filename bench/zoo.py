@@ -2,7 +2,8 @@
 
     python -m bench.zoo [--until plan|...|bench] [--models NAME ...] [--boards ID ...] [--out DIR]
 
-Computes what DIR (default: build/zoo) lacks and writes the page of all rows that are there. Breaking it off loses
+Computes what DIR (default: build/zoo) lacks and writes the page of all rows that are there. Cells that DIR has no row
+for stay as the page has them, of an earlier run perhaps; remove the page to get rid of them. Breaking it off loses
 nothing, and writes the page too. `make zoo` runs it.
 """
 
@@ -50,27 +51,41 @@ def licences() -> Mapping[str, tuple[str, str]]:
     return found
 
 
-def cell(row: Mapping[str, Any] | None) -> str:
-    if row is None or row["status"] not in FINAL:
+def cell(row: Mapping[str, Any]) -> str:
+    if row["status"] not in FINAL:
         return ""
     if row["status"] == Status.REFUSED:
-        return _WORDS.get(row["kind"], row["kind"])
+        return _WORDS.get(row["kind"], str(row["kind"]))
     if row["status"] not in DONE:
         return f"**{row['status']}**"
     text = f"{row['arena_bytes'] / 1024:,.1f}"
     return f"**{text}**" if row["vectors"] else text
 
 
-def page(rows: Sequence[Mapping[str, Any]], boards: Sequence[str]) -> Iterator[str]:
+Cells = Mapping[tuple[str, str], str]
+"""By the name of a model's file and the id of a board."""
+
+
+def written(text: str) -> tuple[Cells, Mapping[str, str]]:
+    """The cells of an earlier page that say something, and the MACs of its models."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    boards = rows[0][2:] if rows else []
+    table = [row for row in rows if len(row) == len(boards) + 2 and row[0].endswith((".tflite", ".onnx"))]
+    cells = {(row[0], board): cell for row in table for board, cell in zip(boards, row[2:], strict=True) if cell}
+    return cells, {row[0]: row[1] for row in table}
+
+
+def page(rows: Sequence[Mapping[str, Any]], boards: Sequence[str], before: str = "") -> Iterator[str]:
+    earlier, macs = written(before)
     found = {(Path(row["model_path"]).name, row["board"]): row for row in rows}
-    models = sorted({name for name, _ in found})
+    cells = {**earlier, **{key: text for key, row in found.items() if (text := cell(row))}}
+    macs = {**macs, **{name: f"{row['macs']:,}" for (name, _), row in found.items() if row["macs"]}}
+    models = sorted({name for name, _ in cells})
     yield _HEAD
     yield f"| model | MACs | {' | '.join(boards)} |"
     yield "|---|---:|" + "---:|" * len(boards)
     for model in models:
-        macs = next((row["macs"] for (name, _), row in found.items() if name == model and row["macs"]), None)
-        cells = [cell(found.get((model, board))) for board in boards]
-        yield f"| {model} | {'' if macs is None else f'{macs:,}'} | {' | '.join(cells)} |"
+        yield f"| {model} | {macs.get(model, '')} | {' | '.join(cells.get((model, board), '') for board in boards)} |"
     known = licences()
     yield ""
     yield "| model | licence | source |"
@@ -95,7 +110,8 @@ def main() -> None:
         for number, row in enumerate(run.sweep(checked(models, asked.boards, {}, asked.until), folder), 1):
             print(number, row["model"], row["board"], row["status"], file=sys.stderr, flush=True)
     finally:
-        PAGE.write_text("\n".join(page(Rows(folder).all()[0], proven())) + "\n")
+        before = PAGE.read_text() if PAGE.exists() else ""
+        PAGE.write_text("\n".join(page(Rows(folder).all()[0], proven(), before)) + "\n")
 
 
 if __name__ == "__main__":
