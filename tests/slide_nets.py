@@ -217,11 +217,22 @@ def _add_folded(net: Net, rng: np.random.Generator) -> None:
         net.put(ops.Reshape, (net.at,), shape=(1, rows // 2, width, channels * 2))
 
 
+def gate(net: Net, axes: tuple[int, ...] = (1, 2)) -> None:
+    """Squeeze and excite: each channel times its mean, which is another one in each window."""
+    before = net.at
+    mean = net.put(ops.Mean, (before,), Quant((0.02,), (-100,)), axes=axes, keep_dims=True)
+    net.put(ops.Mul, (before, mean), Quant((0.05,), (-20,)))
+
+
+def _add_gate(net: Net, rng: np.random.Generator) -> None:
+    gate(net)
+
+
 GROWN: tuple[Callable[[Net, np.random.Generator], None], ...] = (
     *(_add_conv,) * 4,
     *(_add_pool,) * 2,
     *(_add_residual,) * 2,
-    *(_add_pad, _add_concat, _add_cut, _add_folded),
+    *(_add_pad, _add_concat, _add_cut, _add_folded, _add_gate),
 )
 
 

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from samples import sample
-from slide_nets import Net, ecg, har, lying, random_net, tcn, whole_stream
+from slide_nets import Net, ecg, gate, har, lying, random_net, tcn, whole_stream
 
 from shoehorn_mcu import importers, ops, passes
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, Signature, Tensor, TensorType, verify
@@ -44,6 +44,22 @@ def checked(graph: Graph, hop: int, less: Less = ALL) -> Slid:
 
 def kept_bytes(found: Slid) -> int:
     return sum(found.graph.tensors[state.read].type.bytes for state in found.graph.states)
+
+
+@pytest.mark.parametrize("axes", [(1,), (1, 2)])
+@pytest.mark.parametrize("hop", [1, 2, 3])
+def test_what_a_mean_of_the_window_is_multiplied_with_is_computed_whole(axes: tuple[int, ...], hop: int) -> None:
+    """As squeeze-and-excite does, and a normalisation over time: no row of it is a row of an earlier window."""
+    net = Net("gated", {"x": (1, 24, 1, 4)})
+    net.conv(6, 5)
+    gate(net, axes)
+    net.conv(4, 3)
+
+    found = checked(net.graph(), hop)
+
+    rows = {name: sum(map(len, use.computed)) for name, use in found.step.uses.items()}
+    assert rows["conv2d0"] == hop
+    assert (rows["mul2"], rows["conv2d3"]) == (20, 18)
 
 
 KNOWN: tuple[tuple[str, Callable[[], Graph], int, int, int], ...] = (

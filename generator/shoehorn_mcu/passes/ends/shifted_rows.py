@@ -22,10 +22,11 @@ from shoehorn_mcu.passes.sum_rows import pool_of
 
 
 class Value(NamedTuple):
-    """The number of a row; without a frame it is the same in each window, or it is compared with no other row."""
+    """The number of a row; without a frame it is the same in each window, or with `own` another one in each."""
 
     kind: int
     frame: int | None
+    own: bool = False
 
 
 class Place(NamedTuple):
@@ -156,12 +157,12 @@ class Shifted:
         """The last row of equal ones is computed, the others are it, some steps ago."""
         where = {value: y for y, value in reversed(list(enumerate(rows)))}
         by_kind: dict[int, int] = {}
-        for kind, frame in where:
+        for kind, frame, _ in where:
             if frame is not None:
                 by_kind[kind] = max(frame, by_kind.get(kind, frame))
         found: dict[int, Origin] = {}
         order = sorted(where.items(), key=lambda pair: pair[0].frame or 0, reverse=True)
-        for (kind, frame), y in order:
+        for (kind, frame, _), y in order:
             if frame is None:
                 continue
             for steps in range(1, (by_kind[kind] - frame) // self.hop + 1):
@@ -257,7 +258,10 @@ def _divides(node: Node) -> bool:
 
 
 class _Numbers:
-    """Numbers the rows of all tensors in the order of the ops."""
+    """Numbers the rows of all tensors in the order of the ops.
+
+    What follows from a row that each window has its own of, such as a mean over the window, is each window's own, too.
+    """
 
     def __init__(self, shifted: Shifted) -> None:
         self._kinds: dict[object, int] = {}
@@ -289,14 +293,14 @@ class _Numbers:
         """Rows that an op computes; `alike`: all by the same function of the rows that they read."""
         found = []
         for y in range(node.output.type.rows):
-            if not alike:
-                found.append(Value(self._kind(node.op.name, y), None))
-                continue
             places = zip(node.row_inputs, node.op.rows(y, node.sig), strict=True)
             read = [
                 tuple(None if row is None else self.by_tensor[tensor.name][row] for row in rows)
                 for tensor, rows in places
             ]
+            if not alike or any(value.own for values in read for value in values if value is not None):
+                found.append(Value(self._kind(node.op.name, y), None, own=True))
+                continue
             frames = [v.frame for values in read for v in values if v is not None and v.frame is not None]
             first = min(frames, default=None)
             key = tuple(tuple(_from(value, first) for value in values) for values in read)
