@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Gen
+from pydantic import TypeAdapter, ValidationError
 
 from shoehorn_mcu_host.base.errors import FolderDamaged
+from shoehorn_mcu_host.folder.documents import Count, Name, Positive, ZeroPoint
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate.reference import Reference
@@ -31,6 +33,18 @@ STRANGE = (
     *(None, -1, 0, 1, 7, 2**31, 2**40, 2**70, 1e308, 0.5, math.inf, -math.inf, math.nan, True),
     *("", "x", "a\nb", "../../etc/passwd", "x" * 5000, [], {}, [[]], [{}], [0] * 100_000, {"x": 1}),
 )
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [(Count, 0, MOST), (Positive, 1, MOST), (ZeroPoint, -MOST - 1, MOST), (Name, "", "x" * 10_000)],
+)
+def test_what_the_format_has_is_bounded(kind: Any, least: int | str, most: int | str) -> None:
+    known = TypeAdapter(kind)
+    assert [known.validate_python(value) for value in (least, most)] == [least, most]
+    for beyond in (most + "x",) if isinstance(most, str) else (int(least) - 1, most + 1):
+        with pytest.raises(ValidationError):
+            known.validate_python(beyond)
 
 
 @pytest.fixture
