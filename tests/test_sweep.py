@@ -24,12 +24,13 @@ pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra shoehorn-mcu
 
 from shoehorn_mcu.base import paths  # noqa: E402
 from shoehorn_mcu.base.errors import ShoehornError  # noqa: E402
+from shoehorn_mcu.cli import sweep as sweep_command  # noqa: E402
 from shoehorn_mcu.machine import targets  # noqa: E402
 from shoehorn_mcu.sweeps import cluster, identity, run, stages  # noqa: E402
-from shoehorn_mcu.sweeps.axes import Combination, Stage, Sweep, checked, of_file, value_of  # noqa: E402
+from shoehorn_mcu.sweeps.axes import Combination, Stage, Status, Sweep, checked, of_file, value_of  # noqa: E402
 from shoehorn_mcu.sweeps.fault import SweepError  # noqa: E402
 from shoehorn_mcu.sweeps.page import page  # noqa: E402
-from shoehorn_mcu.sweeps.rows import SCHEMA, Rows, asked  # noqa: E402
+from shoehorn_mcu.sweeps.rows import SCHEMA, TIMES, Rows, asked  # noqa: E402
 from shoehorn_mcu.sweeps.store import Store  # noqa: E402
 from shoehorn_mcu_host.base import system  # noqa: E402
 from shoehorn_mcu_host.base.errors import LinkError  # noqa: E402
@@ -842,6 +843,21 @@ def test_the_page_says_first_where_bytes_differ() -> None:
 
     assert "1 firmware did not compute the reference" in text.replace("&#x27;", "'")
     assert ">differs</td>" in text
+
+
+def test_numbers_of_the_printed_rows_end_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    plain: dict[str, Any] = dict.fromkeys((*TIMES, "kind", "time_unit"))
+    plain |= {"model": "digits", "options": "", "status": Status.PLANNED, "time_unit": "cycles"}
+    name = next(name for name, unit in TIMES.items() if not unit)
+    made = [(1_024, 7), (23_520, 11_000_000), (672, 288_117)]
+    sweep_command._print_rows([{**plain, "board": "one.json", "arena_bytes": a, name: t} for a, t in made])
+
+    rows = capsys.readouterr().out.splitlines()[1:4]
+    for figures in zip(*made, strict=True):
+        assert (
+            len({row.index(f"{figure:,} ") + len(f"{figure:,}") for row, figure in zip(rows, figures, strict=True)})
+            == 1
+        )
 
 
 def test_the_command_counts_sweeps_and_shows(gen: Any, tmp_path: Path) -> None:
