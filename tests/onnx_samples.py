@@ -294,6 +294,9 @@ def _quantised_models() -> Iterator[Sample]:
     apart = [*test_onnx.REAL_WEIGHTS, helper.make_node("Conv", ["a", "wr", "br"], ["r"], group=6)]
     yield from _of_core(apart, Kind.INT8, test_onnx.quantised(apart, np.int8(3), weights))
     yield from _of_core(apart, Kind.INT16, test_onnx_int16.built(test_onnx_int16.Case(apart, weights)))
+    largest = [helper.make_node("ReduceMax", ["a"], ["r"], axes=[2, 3])]
+    yield from _of_core(largest, Kind.INT8, test_onnx.quantised(largest, np.int8(3)))
+    yield from _of_core(largest, Kind.INT16, test_onnx_int16.built(test_onnx_int16.Case(largest)))
     ends = import_model(test_onnx.quantised([helper.make_node("Identity", ["a"], ["r"])], np.int8(3)), "m").graph
     yield Sample("QuantizeLinear", Kind.INT8, ends, "QuantizeLinear")
     yield Sample("DequantizeLinear", Kind.INT8, ends, "Dequantize")

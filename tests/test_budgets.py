@@ -196,7 +196,8 @@ def test_no_form_is_searched_where_far_more_is_needed(needed: int, searched: boo
     monkeypatch.setattr(search, "uncut", lambda cuts, request: cuts)
     monkeypatch.setattr(search, "lowest_peak", lambda cuts: peaks[cuts.name])
     forms = [SimpleNamespace(name=name) for name in "abc"]
-    cuts: Any = SimpleNamespace(smaller=forms, copying=forms[2], sampling=None)
+    rows = SimpleNamespace(node=SimpleNamespace(output=SimpleNamespace(type=SimpleNamespace(rows=1001))))
+    cuts: Any = SimpleNamespace(smaller=forms, copying=forms[2], sampling=None, stages=[rows])
     refusal = DoesNotFit("", needed, 100)
     refusal.searched = searched
     tried = []

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.planner import DoesNotFit, Goal, checked, least_computing_again, least_in_any_order, lowest_peak
+from shoehorn_mcu.planner.effort import CANDIDATE
 from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Again, Memory, Placement, Status
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.form import Form, uncut
@@ -161,11 +162,12 @@ class _Search:
     def _other_that_fits(self, refusal: DoesNotFit) -> Scheduled:
         """The first plan of another form that fits; else raises the refusal that needs the fewest bytes.
 
-        Forms differ by a part of the bytes, so where far more are needed than there are, none is searched but those
-        with a lower peak than there are.
+        Forms differ by a part of the bytes, so where far more are needed than there are, none of a network of many
+        rows is searched but those with a lower peak than there are.
         """
         least, available = refusal, refusal.available_bytes
-        hopeless = refusal.searched and refusal.needed_bytes > available * _HOPELESS
+        long = sum(stage.node.output.type.rows for stage in self.cuts.stages) > CANDIDATE.FEW_ROWS
+        hopeless = long and refusal.searched and refusal.needed_bytes > available * _HOPELESS
         for smaller in self._others_within(available if hopeless else refusal.needed_bytes - 1, hopeless):
             try:
                 return self._made(smaller)
