@@ -854,10 +854,8 @@ def test_numbers_of_the_printed_rows_end_below_each_other(capsys: pytest.Capture
 
     rows = capsys.readouterr().out.splitlines()[1:4]
     for figures in zip(*made, strict=True):
-        assert (
-            len({row.index(f"{figure:,} ") + len(f"{figure:,}") for row, figure in zip(rows, figures, strict=True)})
-            == 1
-        )
+        texts = [f"{figure:,}" for figure in figures]
+        assert len({row.index(f"{text} ") + len(text) for row, text in zip(rows, texts, strict=True)}) == 1
 
 
 def test_the_command_counts_sweeps_and_shows(gen: Any, tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ def lift_quantize(graph: Graph) -> Graph:
     >   a = HardSigmoid(x); b = Reshape(a) shape=(1, 1, 1, 16); y = Quantize(b): int8     nothing else reads b
     <   a = HardSigmoid(x); b = Quantize(a): int8; y = Reshape(b) shape=(1, 1, 1, 16)
 
-    What is moved has 8 bits then, and `fuse-tables` finds what computes the elements next to where they are quantised.
-    Exact: all elements have one scale, and float16 none.
+    The elements that are moved have 8 bits then, and `fuse-tables` finds the op that computes them next to the one that
+    quantises them. Exact: all elements have one scale, and those of float16 have none.
     """
     readers_of, writers = readers(graph), {op.output: op for op in graph.ops}
-    tensors, ops = dict(graph.tensors), {op.output: op for op in graph.ops}
+    tensors, ops = dict(graph.tensors), dict(writers)
     for last in graph.ops:
         if isinstance(last, Quantize) and (moves := _before(graph, readers_of, writers, last)):
             made, source = graph.tensors[last.output].type, moves[0].inputs[0]

@@ -236,13 +236,13 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> DoesNotFit:
     at = plan.steps[peak].op if plan.steps else DELIVERY
     step = _named(at) if at in _ENDS else f"step {peak} ({_named(at)})"
     bound, op = candidates.at_least()
-    kind = ""
+    searched, kind = not candidates.all_exceed(capacity), ""
     if plan.outcome.status is Status.OPTIMAL:
         needed, kind = f"at least {plan.arena_bytes:,} bytes", _OF_GROUPS if bound < plan.arena_bytes else ""
     elif bound > capacity:
         needed = f"at least {bound:,} bytes"
         cause = [f"set by {_named(op)}"] if op is not None else []
-        found = "a plan made without a search" if candidates.all_exceed(capacity) else "the best plan found"
+        found = "the best plan found" if searched else "a plan made without a search"
         if bound < plan.arena_bytes:
             needed += f" ({'; '.join([*cause, f'{plan.arena_bytes:,} in {found}'])})"
     elif capacity < candidates.bound <= plan.arena_bytes:
@@ -255,7 +255,7 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> DoesNotFit:
         capacity,
         peak=f"the peak is {step}, where these are alive: {named}",
     )
-    refusal.searched = not candidates.all_exceed(capacity)
+    refusal.searched = searched
     return refusal
 
 

@@ -162,8 +162,8 @@ class _Search:
     def _other_that_fits(self, refusal: DoesNotFit) -> Scheduled:
         """The first plan of another form that fits; else raises the refusal that needs the fewest bytes.
 
-        Forms differ by a part of the bytes, so where far more are needed than there are, none of a network of many
-        rows is searched but those with a lower peak than there are.
+        The forms of a network need similar numbers of bytes. Where one of many rows needs far more than the capacity,
+        only forms are searched whose peak by rows is within it.
         """
         least, available = refusal, refusal.available_bytes
         long = sum(stage.node.output.type.rows for stage in self.cuts.stages) > CANDIDATE.FEW_ROWS
@@ -178,8 +178,7 @@ class _Search:
     def _others_within(self, most_bytes: int | None, by_peak: bool = False) -> list[Cuts]:
         """The other forms that may have a plan of so many bytes, those with the lowest peak by rows first.
 
-        Copies may save bytes in other orders alone, so forms with these may have one whatever their peak, unless it
-        goes `by_peak`.
+        A form with copies may save bytes in other orders alone, so it is listed whatever its peak, but with `by_peak`.
         """
         if most_bytes is None:
             return []

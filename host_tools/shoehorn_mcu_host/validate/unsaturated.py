@@ -1,7 +1,7 @@
-"""A quantised ONNX model whose sums ONNX Runtime computes alike on every processor.
+"""A quantised ONNX model whose constant weights ONNX Runtime multiplies alike on every processor.
 
-On x86 processors without VNNI its products of uint8 values and int8 weights are added in pairs that saturate at 16
-bits, so results are far from what the model says. Products of uint8 and uint8 are exact everywhere.
+On x86 processors without VNNI, ONNX Runtime adds products of uint8 values and int8 weights in pairs that saturate at 16
+bits, so results are far from what the model says. It adds products of uint8 and uint8 exactly everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _CODES = {
 def unsaturated(data: bytes) -> bytes:
     """The model with uint8 in place of constant int8 weights beside uint8 values, with the same real numbers.
 
-    Weights and their zero points are 128 more. Without the package `onnx` it is the model itself.
+    Weights and their zero points are 128 more. Values are known to be uint8 by their constant zero point; a node whose
+    zero point is computed, as behind DynamicQuantizeLinear, stays as it is. Without the package `onnx` every node does.
     """
     try:
         import onnx

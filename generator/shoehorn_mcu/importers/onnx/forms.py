@@ -41,7 +41,7 @@ _CONVERSIONS: Forms = {
 
 _TABLE = (ops.Table,)
 _CHOOSING: Mapping[str, Form] = {"MaxPool": (ops.MaxPool2d,), "ReduceMax": (ops.MaxPool2d, ops.Reduce)}
-"""Of integers, by ops that choose some of them."""
+"""What an op becomes that chooses some of the integers it reads."""
 
 
 def forms() -> Forms:

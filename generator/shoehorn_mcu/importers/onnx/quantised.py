@@ -227,12 +227,11 @@ def largest(site: Site) -> Value | tuple[Value, ...]:
     """ReduceMax, over all rows and columns of an image or all steps of a sequence by one pool."""
     value = site.value(0)
     axes = columns.axes_of(site, value.rank)
-    if value.rank not in (3, 4) or axes != tuple(range(2, value.rank)):
+    behind = tuple(range(2, value.rank))
+    if value.rank not in (3, 4) or axes != behind or math.prod(value.shape[2:]) > WINDOW_LIMIT:
         return PLAIN["ReduceMax"](site)
     x = site.image(value)
     kernel, bounds = x.type.shape[1:3], ops.Clamp(*x.type.dtype.limits)
-    if math.prod(kernel) > WINDOW_LIMIT:
-        return PLAIN["ReduceMax"](site)
     y = site.imaged(site.emit(ops.MaxPool2d, x, kernel=kernel, stride=kernel, clamp=bounds), value.rank)
     return y if site.attribute("keepdims", 1) else columns.without(site, y, axes)
 

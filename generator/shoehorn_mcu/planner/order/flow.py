@@ -130,7 +130,6 @@ class Flow:
         written = {op.writes: i for i, op in enumerate(problem.ops)}
         self.born = {name: -1 for name in self.rows if name in inputs} | written
         self.last_user = self._last_users({problem.root(name) for name in problem.kept})
-        self._surroundings: dict[tuple[int, int], tuple[list[Row], list[Row], dict[str, int]]] = {}
 
     def emptied(self, tensors: Collection[str], ops: Collection[int]) -> Flow:
         """The same where these tensors, no views, take no bytes, and these ops no scratch: for bounds."""
@@ -198,18 +197,20 @@ class Flow:
         """The live ranges of rows in this order; inputs are given, outputs kept. Raises OrderFault.
 
         Of a group of ops [start, end), rows of ops before it are given, those that ops behind it read kept. Tensors
-        that no op of the group reads or writes are left out: they take `passing(start, end)` bytes all the time. Those
-        of the last orders of all ops are remembered; who gets them does not change them.
+        that no op of the group reads or writes are left out: they take `passing(start, end)` bytes all the time. The
+        live ranges of the last orders of all ops are remembered; who gets them does not change them.
         """
-        return _whole(self, tuple(events)) if end is None else self._live_ranges(events, *self._around(start, end)[:2])
+        if end is None:
+            return _whole(self, tuple(events))
+        around = _around(self, start, end)
+        return self._live_ranges(events, around.given, around.kept)
 
     def passing(self, start: int, end: int) -> int:
         """The bytes of tensors that are in memory while the ops [start, end) run, and that none of these touches."""
-        _, _, passing = self._around(start, end)
-        return sum(rows * self.slot[name] for name, rows in passing.items())
+        return sum(rows * self.slot[name] for name, rows in _around(self, start, end).passing.items())
 
     def _live_ranges(self, events: Sequence[Event], given: Sequence[Row], kept: Sequence[Row]) -> LiveRanges[Row]:
-        """Those of an order between rows that are given and kept."""
+        """The live ranges of rows in an order: before it the rows `given` are in memory, behind it those `kept`."""
         row = self._row
         reads = (chain.from_iterable(self._reads[e.op][e.row : e.end]) for e in events)
         writes = (row[self.writes[e.op]][e.row : e.end] for e in events)
@@ -220,24 +221,6 @@ class Flow:
         """The rows that are given before all ops, and those that are kept behind them."""
         given = [each for name, born in self.born.items() if born < 0 for each in self._row[name]]
         return given, [each for rows in self._row.values() for each in rows if self._last(each) >= self.count]
-
-    def _around(self, start: int, end: int) -> tuple[list[Row], list[Row], dict[str, int]]:
-        """The rows of what a group of ops touches that are given and kept, and how many rows of other tensors are."""
-        if (start, end) not in self._surroundings:
-            touched = {each.tensor for op in range(start, end) for each in self.taps[op]}
-            given: list[Row] = []
-            kept: list[Row] = []
-            passing: dict[str, int] = {}
-            for name in (name for name, born in self.born.items() if born < end):
-                there = self.born[name] < start
-                later = [each for each in self._row[name] if self._last(each) >= end]
-                if there and name not in touched:
-                    passing[name] = len(later)
-                else:
-                    kept += later
-                    given += (each for each in self._row[name] if there and self._last(each) >= start)
-            self._surroundings[start, end] = given, kept, passing
-        return self._surroundings[start, end]
 
     def _last(self, row: Row) -> int:
         """The last op that reads a row."""
@@ -325,6 +308,30 @@ class Flow:
 def _whole(flow: Flow, events: tuple[Event, ...]) -> LiveRanges[Row]:
     """The live ranges of an order of all ops."""
     return flow._live_ranges(events, *flow._ends)
+
+
+class _Around(NamedTuple):
+    """What is in memory around a group of ops."""
+
+    given: list[Row]  # before the group, of tensors that it touches
+    kept: list[Row]  # behind it, of the same tensors and of those that it writes
+    passing: dict[str, int]  # rows of each other tensor, all the time
+
+
+@lru_cache(_REMEMBERED)
+def _around(flow: Flow, start: int, end: int) -> _Around:
+    """What is in memory around the ops [start, end), remembered for the last groups."""
+    touched = {each.tensor for op in range(start, end) for each in flow.taps[op]}
+    found = _Around([], [], {})
+    for name in (name for name, born in flow.born.items() if born < end):
+        there = flow.born[name] < start
+        later = [each for each in flow._row[name] if flow._last(each) >= end]
+        if there and name not in touched:
+            found.passing[name] = len(later)
+        else:
+            found.kept.extend(later)
+            found.given.extend(each for each in flow._row[name] if there and flow._last(each) >= start)
+    return found
 
 
 @cache

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from shoehorn_mcu.planner.effort import BUDGET, RECOMPUTE, REMAT
+from shoehorn_mcu.planner.effort import BUDGET, REMAT
 from shoehorn_mcu.planner.memory_plan import Plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
-from shoehorn_mcu.planner.recompute.search import Order, between, extra_macs, first_rung, least, nearer
+from shoehorn_mcu.planner.recompute.search import Order, between, extra_macs, is_far, least, nearer
 from shoehorn_mcu.planner.remat.outcome import Effort
 
 
@@ -40,9 +40,10 @@ class Budgets:
         """Plans for falling budgets until one fits, then plans that fit with less work each.
 
         A search may miss what one for a lower budget finds, so a few failures do not end it. Far below the peak one
-        does: all these searches begin with an eighth of the way down (RUNGS), which is nearly the same limit.
+        failure does: the searches for all these budgets begin with an eighth of the way down (`RUNGS`), and these first
+        limits are nearly the same.
         """
-        far = first_rung(self._flow, self._start, capacity) > RECOMPUTE.RUNG
+        far = is_far(self._flow, self._start, capacity)
         now, loose, failed = self._start, None, 0
         for part in BUDGET.SPARE:
             budget = int(capacity * (1 - part))

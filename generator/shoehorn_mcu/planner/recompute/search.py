@@ -167,10 +167,10 @@ def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[
     return now, True
 
 
-def first_rung(flow: Flow, start: Sequence[Event], budget: int) -> float:
-    """The share of the peak by which the first intermediate limit of `nearer` is below it, if that is above `RUNG`."""
+def is_far(flow: Flow, start: Sequence[Event], budget: int) -> bool:
+    """Whether the budget is so far below the peak of `start` that each step of `nearer` is larger than `RUNG`."""
     high = replay(flow, _single(start)).peak
-    return (high - budget) / RECOMPUTE.RUNGS / max(1, high)
+    return (high - budget) / RECOMPUTE.RUNGS / max(1, high) > RECOMPUTE.RUNG
 
 
 def _order(flow: Flow, events: list[Event], least_work: int | None = None) -> Order:
