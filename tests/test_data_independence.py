@@ -61,7 +61,7 @@ CASES = 2  # of each kernel; those in DEPEND have all cases
 COUNTER = {  # the plugin's arguments
     "mps2-an386": {"core": "cortex-m4"},
     "microbit": {"core": "cortex-m0"},
-    "mps3-an547": {"core": "cortex-m33"},  # which has instructions of the same lengths
+    "mps3-an547": {"core": "cortex-m55"},
     "rpi-zero-2w": {"processors": 1},
     "virt-rv32": {"processors": 1},
 }

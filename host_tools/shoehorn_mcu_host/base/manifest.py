@@ -162,10 +162,16 @@ class Emulator(_Strict):
         return self
 
 
+_A64 = "cortex-a53"
+"""The one core with a model of its cycles that runs A64 code; the others run Thumb code."""
+
+
 class Cycles(_Strict):
     """What the cycles of an inference depend on; board/plugin estimates them beside the emulator."""
 
-    core: Literal["cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33"]
+    core: Literal[
+        "cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-a53"
+    ]
     multiply_cycles: Literal[1, 32] = 1  # of Cortex-M0 and M0+
     wait_states: Annotated[int, pydantic.Field(ge=0, le=255)] = 0  # of a read of the flash, at core_hz
     line_bytes: Annotated[int, pydantic.Field(ge=4, le=256)] = 4  # of such a read
@@ -310,6 +316,8 @@ class Shoehorn(_Strict):
     def _has_what_its_flash_tool_and_its_cycles_need(self) -> Shoehorn:
         if self.cycles and self.cycles.wait_states and not any(region.kind == "flash" for region in self.memory):
             raise ValueError("cycles.wait_states needs a memory of kind flash")
+        if self.cycles and (self.cycles.core == _A64) != (self.cpu == _A64):
+            raise ValueError(f"cycles.core: {self.cycles.core} does not run the code of {self.cpu}")
         needs = {
             "pyocd": "pyocd_target",
             "esptool": "partition_bytes",

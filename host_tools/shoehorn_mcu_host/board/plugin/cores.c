@@ -9,15 +9,18 @@
 // M33: loads begin and branches end in the second of three stages, 16-bit instructions pair with
 // each other or a branch. M7: LLVM's scheduling model and published measurements; all memory has
 // its speed, every branch is predicted.
+//
+// M55: LLVM's scheduling model, which Arm wrote. A vector instruction takes its unit for two beats
+// of a cycle; the first beat of the next one runs beside the second where it has another unit.
 #include "cores.h"
 
 #include <string.h>
 
 #include "thumb.h"
 
-#define REGISTERS 16
+#define BEATS 2 // cycles that a vector instruction holds its unit
 
-typedef enum { SINGLE, NARROW_PAIRS, PAIRS } sh_issue;
+typedef enum { SINGLE, NARROW_PAIRS, SIMPLE_PAIRS, PAIRS } sh_issue;
 
 struct sh_core {
     const char *name;
@@ -32,7 +35,8 @@ struct sh_core {
     int32_t folds_it;         // IT behind a 16-bit instruction is free
     int32_t load_wait;        // cycles from a load, and from a product, to a reader of the result
     int32_t product_wait;
-    int32_t shift_wait; // a shifted operand is needed so much earlier
+    int32_t shift_wait;   // a shifted operand is needed so much earlier
+    int32_t shifted_wait; // cycles from a 32-bit instruction that shifts, or is SIMD, to a reader
     sh_issue issue;
 };
 
@@ -40,7 +44,7 @@ struct sh_core {
 //   ALU, MULTIPLY, ACCUMULATE, LONG_MULTIPLY, LONG_ACCUMULATE, DIVIDE,
 //   LOAD, STORE, LOAD_MANY, STORE_MANY,
 //   BRANCH, CALL, BRANCH_REGISTER, BRANCH_TABLE, IT, NOP, SYSTEM,
-//   FLOAT, FLOAT_ACCUMULATE, FLOAT_DIVIDE
+//   FLOAT, FLOAT_ACCUMULATE, FLOAT_DIVIDE, VECTOR, LOOP_END
 // Where a manual gives a range (2 to 12 for a division), the middle.
 static const sh_core CORES[] = {
     {
@@ -104,6 +108,18 @@ static const sh_core CORES[] = {
         .shift_wait = 1,
         .issue = PAIRS,
     },
+    {
+        .name = "cortex-m55",
+        .cycles = {1, 1, 1, 1, 1, 6, 1, 1, 0, 0, 1, 1, 1, 3, 1, 1, 2, 1, 2, 16, 1, 0},
+        .words = 1,
+        .taken = 2,
+        .taken_register = 2,
+        .taken_loaded = 3,
+        .load_wait = 1,
+        .product_wait = 1,
+        .shifted_wait = 1,
+        .issue = SIMPLE_PAIRS,
+    },
 };
 
 const sh_core *sh_core_named(const char *name, int32_t multiply_cycles)
@@ -136,6 +152,11 @@ static int is_branch(const sh_insn *insn)
     return insn->kind >= SH_BRANCH && insn->kind <= SH_BRANCH_TABLE;
 }
 
+static int is_free(const sh_insn *insn)
+{
+    return insn->kind == SH_NOP || insn->kind == SH_IT;
+}
+
 static int is_store(const sh_insn *insn)
 {
     return insn->kind == SH_STORE || insn->kind == SH_STORE_MANY;
@@ -143,7 +164,7 @@ static int is_store(const sh_insn *insn)
 
 static int is_float(const sh_insn *insn)
 {
-    return insn->kind >= SH_FLOAT;
+    return insn->kind >= SH_FLOAT && insn->kind <= SH_FLOAT_DIVIDE;
 }
 
 static int is_load(const sh_insn *insn)
@@ -167,6 +188,10 @@ static int may_pair(const sh_core *core, const sh_insn *a, const sh_insn *b)
     if (core->issue == NARROW_PAIRS) {
         return a->bytes == 2 && (b->bytes == 2 || is_branch(b)) &&
                !(is_memory(a) && is_memory(b)) && !is_product(a) && !is_product(b);
+    }
+    if (core->issue == SIMPLE_PAIRS) {
+        return a->bytes == 2 && b->bytes == 2 &&
+               (a->simple || b->simple || is_free(a) || is_free(b) || is_branch(b));
     }
     return !(is_product(a) && is_product(b)) && !(is_float(a) && is_float(b)) &&
            !(is_memory(a) && is_store(b)) && !(is_store(a) && is_memory(b)) &&
@@ -199,16 +224,58 @@ static int32_t largest(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-// The first cycle in which all that `insn` reads is known.
-static int32_t known(const sh_core *core, const int32_t *ready, const sh_insn *insn)
+// What is on its way while a run of instructions goes on.
+typedef struct {
+    sh_insn before;
+    int32_t ready[SH_REGISTERS]; // the cycle in which the value of a register is known
+    int32_t units[SH_UNITS];     // and in which a unit of vectors may begin
+    int32_t begun, now;          // of the instruction before; the first free cycle
+    int single;                  // the instruction before may still get a partner
+} flow;
+
+// The first cycle in which all that `insn` reads is known, and its unit is free.
+static int32_t known(const sh_core *core, const flow *at, const sh_insn *insn)
 {
-    int32_t when = 0;
-    for (int32_t r = 0; r < REGISTERS; r++) {
-        if ((insn->reads >> r & 1u) != 0 && ready[r] > 0) {
-            when = largest(when, ready[r] + (insn->shifts ? core->shift_wait : 0));
+    int32_t when = at->units[insn->unit];
+    for (int32_t r = 0; r < SH_REGISTERS; r++) {
+        if ((insn->reads >> r & 1u) != 0 && at->ready[r] > 0) {
+            when = largest(when, at->ready[r] + (insn->shifts ? core->shift_wait : 0));
         }
     }
     return when;
+}
+
+// Cycles from the end of `insn` to a reader of its result.
+static int32_t wait(const sh_core *core, const sh_insn *insn)
+{
+    if (insn->kind == SH_VECTOR) {
+        return insn->wait;
+    }
+    if (insn->kind == SH_ALU && insn->bytes == 4 && (insn->shifts || insn->simd)) {
+        return core->shifted_wait;
+    }
+    return is_load(insn) ? core->load_wait : is_product(insn) ? core->product_wait : 0;
+}
+
+static void follow(const sh_core *core, flow *at, const sh_insn *insn)
+{
+    int32_t when = known(core, at, insn);
+    if (at->single && when <= at->begun && may_pair(core, &at->before, insn)) {
+        at->single = 0;
+    } else {
+        at->begun = largest(at->now, when);
+        at->now = at->begun + cost(core, &at->before, insn);
+        at->single = 1;
+    }
+    if (insn->unit != SH_NO_UNIT) {
+        at->units[insn->unit] = at->begun + (insn->unit == SH_CONTROL ? 1 : BEATS);
+    }
+    for (int32_t r = 0; r < SH_REGISTERS; r++) {
+        if ((insn->writes >> r & 1u) != 0) {
+            at->ready[r] = at->now + wait(core, insn);
+        }
+    }
+    at->before = *insn;
 }
 
 static int32_t taken(const sh_core *core, const sh_insn *last)
@@ -232,35 +299,24 @@ static int32_t taken(const sh_core *core, const sh_insn *last)
 sh_block sh_price(const sh_core *core, const uint16_t *code, size_t count, uint32_t first)
 {
     sh_block block = {.first = first, .end = first + 2u * (uint32_t)count};
-    sh_insn before = {.kind = SH_NOP, .bytes = 4};
-    int32_t ready[REGISTERS] = {0}; // by register: the cycle in which its value is known
-    int32_t begun = 0, now = 0;     // of the instruction before; the first free cycle
-    int single = 0;                 // the instruction before may still get a partner
-    for (size_t i = 0; i < count;) {
-        sh_insn insn = sh_decode(code[i], i + 1 < count ? code[i + 1] : 0);
-        int32_t when = known(core, ready, &insn);
-        if (single && when <= begun && may_pair(core, &before, &insn)) {
-            single = 0;
-        } else {
-            begun = largest(now, when);
-            now = begun + cost(core, &before, &insn);
-            single = 1;
-        }
-        int32_t wait = is_load(&insn)      ? core->load_wait
-                       : is_product(&insn) ? core->product_wait
-                                           : 0;
-        for (int32_t r = 0; r < REGISTERS; r++) {
-            if ((insn.writes >> r & 1u) != 0) {
-                ready[r] = now + wait;
+    flow at = {.before = {.kind = SH_NOP, .bytes = 4}};
+    int rounds = 1;
+    for (int round = 0; round < rounds; round++) {
+        int32_t begins = at.now;
+        block.insns = 0;
+        for (size_t i = 0; i < count;) {
+            sh_insn insn = sh_decode(code[i], i + 1 < count ? code[i + 1] : 0);
+            follow(core, &at, &insn);
+            block.begins_wide = i == 0 ? insn.bytes == 4 : block.begins_wide;
+            block.insns++;
+            block.taken = taken(core, &insn);
+            if (insn.kind == SH_LOOP_END && (size_t)insn.back == 2 * i) {
+                rounds = 2; // a loop of one block: what a round costs behind another
             }
+            i += (size_t)insn.bytes / 2;
         }
-        block.begins_wide = i == 0 ? insn.bytes == 4 : block.begins_wide;
-        block.insns++;
-        block.taken = taken(core, &insn);
-        before = insn;
-        i += (size_t)insn.bytes / 2;
+        block.cycles = at.now - begins;
     }
-    block.cycles = now;
     return block;
 }
 

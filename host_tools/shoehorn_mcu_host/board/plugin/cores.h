@@ -23,6 +23,9 @@ typedef struct {
 // The block of `count` halfwords at address `first`. A block with a branch ends with it.
 sh_block sh_price(const sh_core *core, const uint16_t *code, size_t count, uint32_t first);
 
+// The same for `count` instructions of A64 code on a Cortex-A53, where no way costs more.
+sh_block sh_price_a53(const uint32_t *code, size_t count, uint32_t first);
+
 // Cycles for the way from the end of block `last` to the beginning of `next`.
 int32_t sh_refill(const sh_core *core, const sh_block *last, const sh_block *next);
 

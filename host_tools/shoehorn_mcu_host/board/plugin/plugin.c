@@ -6,6 +6,8 @@
 // written: the mark's number from 0 on, and what has run since the start. Further arguments are in
 // NUMBERS. With `probe` it ends QEMU at once, with exit code 0: QEMU can load it.
 //
+// `core=cortex-a53` is for A64 code, of which the first processor's counts.
+//
 // With `processors=N` in place of `core`, for A64 code, the line is the mark's number, the number
 // of the processor, and what each processor has executed, without waiting (busy.h).
 //
@@ -25,8 +27,9 @@
 
 #define MARKS 8
 #define NO_MARK (-1)
-#define ONE_FOR_ALL 4  // the interface from which on -icount has one number for all processors
-#define HALFWORDS 2048 // of a block; QEMU's have at most 512 instructions
+#define ONE_FOR_ALL 4     // the interface from which on -icount has one number for all processors
+#define INSTRUCTIONS 1024 // of a block; QEMU's have at most 512
+#define HALFWORDS (2 * INSTRUCTIONS)
 
 typedef struct {
     sh_block priced;
@@ -35,6 +38,7 @@ typedef struct {
 } block;
 
 static const sh_core *core;
+static int is_a64; // and `core` is null
 static sh_flash flash = {.line_bytes = 4, .code = {.size = 1}, .data = {.size = 1}};
 static uint32_t multiply_cycles;
 static uint32_t marks[MARKS];
@@ -62,7 +66,9 @@ static const struct {
 static void runs(unsigned cpu, void *data)
 {
     const block *now = data;
-    (void)cpu;
+    if (cpu != 0) {
+        return;
+    }
     if (last != NULL) {
         cycles += (uint64_t)sh_refill(core, &last->priced, &now->priced);
     }
@@ -126,7 +132,7 @@ static void code_of(const struct qemu_plugin_insn *insn, void *to, size_t size)
     }
 }
 
-static void translated_a64(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void counted_a64(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
     size_t n = qemu_plugin_tb_n_insns(tb);
@@ -139,7 +145,22 @@ static void translated_a64(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     qemu_plugin_register_vcpu_tb_exec_cb(tb, runs_on, SH_QEMU_NO_REGISTERS, made);
 }
 
-static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void priced_a64(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+    (void)id;
+    uint32_t code[INSTRUCTIONS];
+    size_t n = qemu_plugin_tb_n_insns(tb);
+    n = n < INSTRUCTIONS ? n : INSTRUCTIONS;
+    for (size_t i = 0; i < n; i++) {
+        code_of(qemu_plugin_tb_get_insn(tb, i), &code[i], sizeof code[i]);
+    }
+    uint32_t first = (uint32_t)qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0));
+    block *made = new_block(first);
+    made->priced = sh_price_a53(code, n, first);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, runs, SH_QEMU_NO_REGISTERS, made);
+}
+
+static void priced_thumb(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
     uint16_t code[HALFWORDS];
@@ -199,9 +220,9 @@ static int take(const char *argument, const char **name)
 
 static int is_usable(void)
 {
-    return (core != NULL) != (processors > 0) && processors <= SH_PROCESSORS && out != NULL &&
-           flash.line_bytes > 0 && flash.code.size > 0 && flash.code.size <= SH_LINES &&
-           flash.data.size > 0 && flash.data.size <= SH_LINES;
+    return (core != NULL || is_a64) != (processors > 0) && processors <= SH_PROCESSORS &&
+           out != NULL && flash.line_bytes > 0 && flash.code.size > 0 &&
+           flash.code.size <= SH_LINES && flash.data.size > 0 && flash.data.size <= SH_LINES;
 }
 
 int qemu_plugin_version = 1;
@@ -236,10 +257,13 @@ int qemu_plugin_install(qemu_plugin_id_t id, const sh_qemu_info *info, int argc,
         exit(0);
     }
     core = sh_core_named(name, (int32_t)multiply_cycles);
+    is_a64 = strcmp(name, "cortex-a53") == 0;
     if (!is_usable()) {
         fprintf(stderr, "core, processors, out or a number of lines or bytes is not usable\n");
         return 1;
     }
-    qemu_plugin_register_vcpu_tb_trans_cb(id, processors > 0 ? translated_a64 : translated);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, processors > 0 ? counted_a64
+                                              : is_a64       ? priced_a64
+                                                             : priced_thumb);
     return 0;
 }

@@ -1,6 +1,8 @@
 // Names of fields are those of the Armv7-M Architecture Reference Manual, chapter A5.
 #include "thumb.h"
 
+#include "mve.h"
+
 #define PC 15u
 #define SP 13u
 #define BIT(r) (1u << (r))
@@ -61,11 +63,16 @@ static sh_insn narrow_immediate(uint32_t h)
         return insn;
     }
     if (field(h, 13, 3) == 0) {
-        return plain(SH_ALU, BIT(rm) | (field(h, 10, 1) ? 0 : BIT(field(h, 6, 3))), BIT(rd));
+        int small = (int)field(h, 10, 1);
+        sh_insn insn = plain(SH_ALU, BIT(rm) | (small ? 0 : BIT(field(h, 6, 3))), BIT(rd));
+        insn.simple = small;
+        return insn;
     }
     uint32_t rdn = BIT(field(h, 8, 3));
     uint32_t op = field(h, 11, 2); // MOV, CMP, ADD, SUB
-    return plain(SH_ALU, op == 0 ? 0 : rdn, op == 1 ? 0 : rdn);
+    sh_insn insn = plain(SH_ALU, op == 0 ? 0 : rdn, op == 1 ? 0 : rdn);
+    insn.simple = op != 1;
+    return insn;
 }
 
 static sh_insn narrow_data(uint32_t h)
@@ -92,7 +99,10 @@ static sh_insn narrow_high(uint32_t h)
         return plain(SH_BRANCH_REGISTER, rm, 0);
     }
     uint32_t reads = op == 2 ? rm : rm | BIT(rd);
-    return plain(rd == PC && op != 1 ? SH_BRANCH_REGISTER : SH_ALU, reads, op == 1 ? 0 : BIT(rd));
+    sh_insn insn =
+        plain(rd == PC && op != 1 ? SH_BRANCH_REGISTER : SH_ALU, reads, op == 1 ? 0 : BIT(rd));
+    insn.simple = op == 2;
+    return insn;
 }
 
 static sh_insn narrow_misc(uint32_t h)
@@ -109,6 +119,7 @@ static sh_insn narrow_misc(uint32_t h)
     case 0x2: { // SXTB, ...
         sh_insn insn = plain(SH_ALU, rm, rd);
         insn.shifts = 1;
+        insn.simple = 1;
         return insn;
     }
     case 0xA: { // REV, ...
@@ -216,8 +227,10 @@ static sh_insn wide_data(uint32_t a, uint32_t b)
     uint32_t rn = field(a, 0, 4), rd = field(b, 8, 4), op = field(a, 4, 5);
     int by_register = field(a, 9, 3) == 5; // 0xEAxx, 0xEBxx
     sh_insn insn = plain(SH_ALU, unless_pc(rn), unless_pc(rd));
-    if (by_register) {
-        insn.reads |= BIT(field(b, 0, 4));
+    if (by_register && op == 5 && field(b, 15, 1)) { // CSEL and the like
+        insn.reads |= unless_pc(field(b, 0, 4));
+    } else if (by_register) {
+        insn.reads |= unless_pc(field(b, 0, 4));
         insn.shifts = (b & 0x70F0u) != 0;
     } else if (field(a, 9, 1)) {
         insn.shifts = op >= SSAT;
@@ -232,8 +245,27 @@ static sh_insn wide_data(uint32_t a, uint32_t b)
     return insn;
 }
 
+// The loops of Armv8.1-M: DLS, WLS, LE with and without predicates, and VCTP.
+static sh_insn loop(uint32_t a, uint32_t b)
+{
+    uint32_t rn = field(a, 0, 4);
+    int branches = !field(b, 13, 1);
+    if (branches && rn == PC) {
+        sh_insn insn = plain(SH_LOOP_END, 0, BIT(14));
+        insn.back = (int32_t)(field(b, 1, 10) << 2 | field(b, 11, 1) << 1) - 4;
+        return insn;
+    }
+    if (!branches && field(b, 11, 1)) { // VCTP
+        return plain(SH_ALU, unless_pc(rn), 0);
+    }
+    return plain(branches ? SH_BRANCH : SH_ALU, unless_pc(rn), BIT(14));
+}
+
 static sh_insn wide_branch(uint32_t a, uint32_t b)
 {
+    if (field(b, 14, 2) == 3 && !field(b, 12, 1)) {
+        return loop(a, b);
+    }
     if (field(b, 14, 1)) {
         return plain(SH_CALL, 0, BIT(14));
     }
@@ -302,6 +334,9 @@ static sh_insn wide_float(uint32_t a, uint32_t b)
 
 static sh_insn wide(uint32_t a, uint32_t b)
 {
+    if (sh_is_vector((uint16_t)a, (uint16_t)b)) {
+        return sh_decode_vector((uint16_t)a, (uint16_t)b);
+    }
     if ((a & 0xEC00u) == 0xEC00u) {
         return wide_float(a, b);
     }

@@ -25,10 +25,17 @@ typedef enum {
     SH_FLOAT,
     SH_FLOAT_ACCUMULATE,
     SH_FLOAT_DIVIDE,
-    SH_KINDS, // how many there are
+    SH_VECTOR,   // on a vector: it takes its unit for two beats
+    SH_LOOP_END, // LE, LETP
+    SH_KINDS,    // how many there are
 } sh_kind;
 
-// Sets of registers are masks: bit r is register r.
+typedef enum { SH_NO_UNIT, SH_MEMORY, SH_INTEGER, SH_PRODUCTS, SH_CONTROL, SH_UNITS } sh_unit;
+
+#define SH_FIRST_VECTOR 16 // in sets of registers, the bit of Q0
+#define SH_REGISTERS 24
+
+// Sets of registers are masks: bit r is register r, and those of the vectors follow.
 typedef struct {
     int32_t kind;
     int32_t bytes; // 2 or 4
@@ -41,6 +48,10 @@ typedef struct {
     int32_t by_register; // a load or store whose offset is a register
     int32_t shifts;      // its operand passes the shifter: shifts, extensions, bit fields
     int32_t simd;        // arithmetic on parts of a word, saturation
+    int32_t simple;      // the second of a Cortex-M55's pair: moves, small constants, extensions
+    int32_t unit;        // of SH_VECTOR: an sh_unit
+    int32_t wait;        // of SH_VECTOR: cycles more until the result is known
+    int32_t back;        // of SH_LOOP_END: bytes from the loop's first instruction
 } sh_insn;
 
 // The instruction of these two halfwords; a 16-bit one does not depend on the second.
