@@ -442,6 +442,17 @@ OWN = {
         ("tail", "vctp8q((uint32_t)(channels - c))", "vctp8q((uint32_t)(channels - c) - 1u)"),
         ("tail", "count > 0; count--", "count > 1; count--"),
     ),
+    "max_pool2d_s8_mve_2x2": (
+        ("tail", "left > 0; left--", "left > 1; left--"),  # the last pixel
+        ("tail", "vctp8q((uint32_t)(channels - c))", "vctp8q((uint32_t)(channels - c) - 1u)"),
+        ("tail", "vmaxq_s8(first, second)", "first"),
+        ("tail", "tap + channels, kept", "tap, kept"),
+    ),
+    "quantize_f32_8_c": (("rounding", "if ((rest < 0.0f ? -rest : rest) > sure) {", "if (rest > sure) {"),),
+    "quantize_f32_8_mve": (
+        ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),
+        ("rounding", "0.5f) != 0) {", "0.75f) != 0) {"),
+    ),
     "average_pool2d_s8_mve": (
         ("tail", "left > 0; left--, y += step", "left > 1; left--, y += step"),
         ("tail", "vctp16q((uint32_t)(channels - c))", "vctp16q((uint32_t)(channels - c) - 1u)"),

@@ -676,6 +676,32 @@ def _conversions(rng: Rng) -> Iterator[Graph]:
         yield replace(frozen(to_single, {"x0": halves}), name=KEPT)
 
 
+def _near_halves(rng: Rng) -> Iterator[Graph]:
+    """To int8 and uint8: numbers whose quotient by the scale is a half, the next ones beside it, the largest."""
+    for width, dtype, zero in ((5, DType.INT8, -128), (301, DType.INT8, 3), (299, DType.UINT8, 131)):
+        for scale in (0.0173, 0.5, 0.004, 1e-33):
+            quant = Quant((float(np.float32(scale)),), (zero,))
+            whole = rng.permutation(np.arange(-150, 151))[:width]
+            halves = ((whole + 0.5) * quant.scales[0]).astype(np.float32)
+            beside = np.nextafter(halves, rng.choice(np.array([-np.inf, np.inf], np.float32), width))
+            data = np.stack([halves, beside, rng.permutation(halves)])
+            data[2, ::7] = rng.choice(np.array([3e38, -3e38, 1e-40, 0], np.float32), len(data[2, ::7]))
+            graph = graph_of(ops.Quantize, [TensorType(data.shape, DType.FLOAT32)], TensorType((), dtype, quant))
+            yield replace(frozen(graph, {"x0": data}), name=KEPT)
+
+
+def _squares(rng: Rng) -> Iterator[Graph]:
+    """Largest of windows of two by two inside the input: strides, channels around sixteen, gaps, a column left."""
+    for number, channels in enumerate((1, 15, 16, 17, 33)):
+        stride, width = 1 + number % 3, 5 + number
+        kind = int8((1, 2, width, channels), Quant((1.0,), (0,)))
+        bounds = ops.Clamp(60, 90) if number % 2 else ops.Clamp()
+        window = {"kernel": (2, 2), "stride": (1, stride), "padding": ops.Padding()}
+        pool = graph_of(ops.MaxPool2d, [kind], int8((), kind.quantised), clamp=bounds, **window)
+        for graph in (pool, inserted(pool, 3, 1, 2, number % 2 == 0)):
+            yield replace(frozen(graph, random_inputs(graph, rng)), name=KEPT)
+
+
 def _subnormal(graph: Graph) -> Graph:
     """The graph with inputs and biases about 2^-130."""
     tensors = {
@@ -712,6 +738,7 @@ def cases() -> list[Graph]:
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
     found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
     found += [*_constant_channels(np.random.default_rng(14)), *_coarse(np.random.default_rng(15))]
+    found += [*_near_halves(np.random.default_rng(16)), *_squares(np.random.default_rng(17))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     found += _narrow(np.random.default_rng(16))
     found += _inserted(np.random.default_rng(10))

@@ -17,6 +17,8 @@ typedef struct {
     int32_t channels;
     int32_t y_step; // from a run of y to the next, at least channels
     float scale;
+    float inverse; // 1 / scale
+    float unsure;  // x * inverse is less than so far from x / scale, where that is a value of y
     int32_t zero;
     int32_t y_min;
     int32_t y_max;

@@ -11,6 +11,15 @@ from shoehorn_mcu.kernels.base.work import Work, elements
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Dequantize, Quantize, Unary
 
+_LEAST = 2.0**-100
+"""Scales between this and its inverse have an inverse that is a normal number of float32."""
+
+_UNSURE = 2.0**-14
+"""Of numbers up to 256, a product with the inverse of a scale is less than so far from the quotient.
+
+Inverse, product and quotient are each rounded once, by at most 2^-24 of their value; 3 * 2^-24 * 256 is less than this.
+"""
+
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 
 
@@ -36,6 +45,8 @@ def _quantize(node: Node[Quantize]) -> dict[str, Value]:
     return {
         **in_runs(node),
         "scale": quant.scale,
+        "inverse": float(np.float32(1) / np.float32(quant.scale)),
+        "unsure": _UNSURE if _LEAST < quant.scale < 1 / _LEAST else 1.0,
         "zero": quant.zero_point,
         "y_min": low,
         "y_max": high,
@@ -86,6 +97,11 @@ def _vectors(node: Node, tile: Tile) -> Work:
     return Work(pixels=1, vectors=-(-node.output.type.row_elements // 16))
 
 
+def _vectors_of_four(node: Node, tile: Tile) -> Work:
+    """As `_vectors`, of four elements."""
+    return Work(pixels=1, vectors=-(-node.output.type.row_elements // 4))
+
+
 LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8, spaced=in_runs, in_runs=True)
 QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes, spaced=in_runs, in_runs=True)
 DEQUANTIZE = Contract(
@@ -100,6 +116,7 @@ VARIANTS = (
     Variant(LUT, _sixteens, suffix="neon", isa=Isa.NEON, in_place=element_by_element),
     Variant(LUT, _vectors, suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(QUANTIZE, _work, element_by_element),
+    Variant(QUANTIZE, _vectors_of_four, suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(DEQUANTIZE, _work),
     portable(NARROW, _work, element_by_element),
     portable(WIDEN, _work),

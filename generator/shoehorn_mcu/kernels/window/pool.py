@@ -13,7 +13,7 @@ from shoehorn_mcu.kernels.base.operands import all_s8, are, bounded
 from shoehorn_mcu.kernels.base.packed import clamps
 from shoehorn_mcu.kernels.base.work import BLOCK, Work, by_blocks, elements, filled, inside
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
+from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Padding, Pool2d, Softmax
 from shoehorn_mcu.ops.fixed_point import rescale
 from shoehorn_mcu.ops.pool import mean_params, softmax_exps, softmax_params
 
@@ -177,6 +177,20 @@ def _words_work(node: Node[Pool2d], most: int) -> Work:
 def _pooled_by_vectors(node: Node[Pool2d]) -> bool:
     """Whether every window has a column inside the input."""
     return max(node.op.padding.left, node.op.padding.right) < node.op.kernel[1]
+
+
+def _is_of_squares(node: Node[Pool2d]) -> bool:
+    """Whether all windows are two pixels of two rows inside the input."""
+    op, x, y = node.op, node.x.type.nhwc, node.output.type.nhwc
+    is_inside = all((y[axis] - 1) * step + 2 <= x[axis] for axis, step in zip((1, 2), op.stride, strict=True))
+    return op.kernel == (2, 2) and op.padding == Padding() and is_inside
+
+
+def _squares(node: Node[Pool2d], tile: Tile) -> Work:
+    """Vectors of sixteen channels, and those of all pixels."""
+    pixels, channels = node.output.type.nhwc[2:]
+    vectors = -(-channels // VECTOR)
+    return Work(loops=vectors, blocks=pixels * vectors)
 
 
 def _averaged_by_vectors(node: Node[Pool2d]) -> bool:
@@ -369,6 +383,7 @@ VARIANTS = (
         isa=Isa.MVE,
         accepts=_pooled_by_vectors,
     ),
+    Variant(MAX_POOL, _squares, suffix="mve_2x2", isa=Isa.MVE, accepts=_is_of_squares),
     Variant(MAX_POOL, _halves_work, suffix="neon", isa=Isa.NEON, accepts=_pooled_by_halves),
     portable(POOL_16, average_pool2d_work),
     Variant(MAX_POOL, lambda node, _: _words_work(node, 16), suffix="simd32", isa=Isa.SIMD32, accepts=pooled_by_words),
