@@ -32,7 +32,7 @@ from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, make_plan, spread
 from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Plan
-from shoehorn_mcu.schedule import predict
+from shoehorn_mcu.schedule import predict, search
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
@@ -302,6 +302,22 @@ def test_what_no_memory_holds_is_refused_with_its_name():
         planned(*small)
     with pytest.raises(DoesNotFit, match="needs an arena of at least"):
         planned(Memory(SRAM, 100), Memory("psram", 100))
+
+
+@pytest.mark.parametrize(("needed", "searched"), [(2600, [1000, 2000]), (2700, [1000])])
+def test_where_far_more_is_needed_than_all_memories_have_plans_are_searched_for_once(
+    needed: int, searched: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    tried = []
+
+    def refused(self: search._Search) -> Scheduled:
+        tried.append(self.request.capacity_bytes)
+        raise DoesNotFit("it does not fit", needed, self.request.capacity_bytes)
+
+    monkeypatch.setattr(search._Search, "best", refused)
+    with pytest.raises(DoesNotFit):
+        planned(Memory(SRAM, 1000), Memory("psram", 1000))
+    assert tried == searched
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from shoehorn_mcu.schedule.request import WORTH_PERCENT, PlanRequest, Say, Sched
 from shoehorn_mcu.schedule.upgrade import missing_scratch
 
 _SHARES = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)  # of several memories: what is left is for losses where they are divided
-_HOPELESS = 4 / 3  # of the bytes there are: where so many are needed, no form is searched whose peak is above them
+_HOPELESS = 4 / 3  # of the bytes there are: where so many are needed, no more memories, and no form with a higher peak
 _WORTH_BYTES = 0.002  # of an arena: what the lowest peak with other kernels must save
 
 
@@ -42,11 +42,14 @@ def _searched(cuts: Cuts, request: PlanRequest, say: Say) -> Scheduled:
     best: Scheduled | None = None
     refusal: DoesNotFit | None = None
     memories = sorted(request.memories, key=lambda memory: memory.cycles)  # the first named of equal ones first
+    available = sum(memory.bytes for memory in memories)
     for count in range(1, len(memories) + 1):
         try:
             made = _within(cuts, request, memories[:count], say)
         except DoesNotFit as error:
             refusal = error
+            if error.searched and error.needed_bytes > available * _HOPELESS:
+                break
             continue
         best = best.or_faster(made) if best else made
         whole = best.plan.outcome.whole_tensor_bytes <= sum(memory.bytes for memory in memories[:count])
