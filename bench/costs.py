@@ -289,7 +289,8 @@ def _runs(board: targets.Board, models: Sequence[str], word: str) -> Iterator[tu
         if name.startswith(SMALL):
             found = picks(board)
             used = [key for key in found if word in key and key in ("", *_keys(graph, board, found[key]))]
-            for key in ["", *used] if word and used else used:
+            portable = word and any(word in key for key in _keys(graph, board, found[""]))
+            for key in ["", *used] if word and (used or portable) else used:
                 yield f"{name} {key}".strip(), graph, Goal.TIME, found[key]
         elif not word:
             yield name, graph, Goal.TIME, choose

@@ -128,20 +128,21 @@ static sh_a64 structures(uint32_t c)
 
 static sh_a64 memory(uint32_t c)
 {
+    enum { EXCLUSIVE = 1, LITERAL = 3, PAIR = 5 };
     uint32_t kind = field(c, 27, 3), rt = field(c, 0, 5), opc = field(c, 22, 2);
     int is_vector = (int)field(c, 26, 1), is_load = opc != 0, updates = 0;
-    if (kind == 1 && is_vector) {
+    if (kind == EXCLUSIVE && is_vector) {
         return structures(c);
     }
     uint64_t base = x(field(c, 5, 5)), data = is_vector ? v(rt) : x(rt);
     int32_t holds = is_vector && field(c, 30, 2) == 0 && field(c, 23, 1) ? 2 : 1; // a Q register
-    if (kind == 1) {                                                              // exclusive
+    if (kind == EXCLUSIVE) {
         is_load = (int)field(c, 22, 1);
-    } else if (kind == 3) { // a constant behind the code
+    } else if (kind == LITERAL) {
         base = 0;
         is_load = 1;
         holds = is_vector && field(c, 30, 2) == 2 ? 2 : 1;
-    } else if (kind == 5) { // a pair
+    } else if (kind == PAIR) {
         is_load = (int)field(c, 22, 1);
         updates = (int)field(c, 23, 1);
         data |= is_vector ? v(field(c, 10, 5)) : x(field(c, 10, 5));
