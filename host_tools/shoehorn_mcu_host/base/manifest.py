@@ -374,6 +374,8 @@ class Manifest(_Strict):
     shoehorn: Shoehorn
 
 
+_TOLD = 3  # faults of a document
+
 # What pydantic says of these kinds of faults is about its classes.
 _WORDS = {
     "extra_forbidden": "this version knows no such key; leave it out",
@@ -384,13 +386,15 @@ _WORDS = {
 
 def faults(error: pydantic.ValidationError) -> str:
     """The first faults of a document in one line, each with its key."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
     told = [
         (".".join(map(str, each["loc"])), _WORDS.get(each["type"], each["msg"].removeprefix("Value error, ")))
-        for each in error.errors()
+        for each in found[:_TOLD]
     ]
-    return first_of([printable(f"{key}: {message}" if key else message) for key, message in told])
+    return first_of([printable(f"{key}: {message}" if key else message) for key, message in told], len(found))
 
 
-def first_of(said: Sequence[str]) -> str:
-    """The first faults of several in one line, and how many more there are."""
-    return "; ".join(said[:3]) + (f"; and {len(said) - 3} more" if len(said) > 3 else "")
+def first_of(said: Sequence[str], count: int = 0) -> str:
+    """The first faults of several in one line, and how many more there are: of `count`, or of those given."""
+    more = max(count, len(said)) - _TOLD
+    return "; ".join(said[:_TOLD]) + (f"; and {more} more" if more > 0 else "")
