@@ -315,9 +315,10 @@ def test_where_far_more_is_needed_than_all_memories_have_plans_are_searched_for_
         raise DoesNotFit("it does not fit", needed, self.request.capacity_bytes)
 
     monkeypatch.setattr(search._Search, "best", refused)
-    with pytest.raises(DoesNotFit):
+    with pytest.raises(DoesNotFit) as refusal:
         planned(Memory(SRAM, 1000), Memory("psram", 1000))
     assert tried == searched
+    assert refusal.value.available_bytes == 2000
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,10 @@ def _searched(cuts: Cuts, request: PlanRequest, say: Say) -> Scheduled:
             made = _within(cuts, request, memories[:count], say)
         except DoesNotFit as error:
             refusal = error
-            if error.searched and error.needed_bytes > available * _HOPELESS:
-                break
+            if best is None and error.searched and error.needed_bytes > available * _HOPELESS:
+                needed = f"needs an arena of {error.needed_bytes:,} bytes in the best plan found"
+                said = f"{needed}, {available:,} are available"
+                raise DoesNotFit(said, error.needed_bytes, available, peak=error.peak) from None
             continue
         best = best.or_faster(made) if best else made
         whole = best.plan.outcome.whole_tensor_bytes <= sum(memory.bytes for memory in memories[:count])
