@@ -11,7 +11,7 @@ from typing_extensions import TypeIs
 
 from shoehorn_mcu.ir import Node, is_a
 from shoehorn_mcu.learn.functions import as_image, framed, from_image
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding
 from shoehorn_mcu.slim.layers import Reals, data
 
 
@@ -61,7 +61,8 @@ class Convolution(Layer):
         # reads, and steps by one.
         skips = weight.shape[2:] == (1, 1) and op.stride != (1, 1)
         self._steps = op.stride if skips else (1, 1)
-        self._frame = None if (pad.top, pad.left) == (pad.bottom, pad.right) and not skips else pad
+        even = (pad.top, pad.left) == (pad.bottom, pad.right)
+        self._frame = None if pad == Padding() or (even and not skips) else pad
         self._shared = {
             "stride": (1, 1) if skips else op.stride,
             "dilation": op.dilation,

@@ -33,6 +33,12 @@ class DoesNotFit(MemoryTooSmall):
     searched = True  # whether plans were searched for; else bounds alone say that there is none
 
 
+def arena_refused(needed: str, needed_bytes: int, capacity: int, kind: str = "", peak: str = "") -> DoesNotFit:
+    """The refusal of an arena: how many bytes are needed, in words too, and how many there are."""
+    said = f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}"
+    return DoesNotFit(said, needed_bytes, capacity, peak=peak)
+
+
 class PlanFault(ShoehornError):
     """The independent check found a fault in a plan: a defect of the planner, never of the model."""
 
@@ -164,8 +170,7 @@ class _Search:
         """Raises DoesNotFit where a refusal is to be quick and the lowest peak by rows is above the capacity."""
         if self._quick_refusal and self._capacity is not None and self._candidates.peak > self._capacity:
             peak = self._candidates.peak
-            said = f"needs an arena of {peak:,} bytes by groups of rows, {self._capacity:,} are available"
-            raise DoesNotFit(said, peak, self._capacity)
+            raise arena_refused(f"{peak:,} bytes by groups of rows", peak, self._capacity)
 
     def _smallest(self) -> Plan:
         """The plan with the smallest arena, or the first one that fits where the goal is time."""
@@ -249,12 +254,8 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> DoesNotFit:
         needed, kind = f"at least {candidates.bound:,} bytes ({plan.arena_bytes:,} in the best plan found)", _OF_GROUPS
     else:
         needed = f"{plan.arena_bytes:,} bytes in the best plan found (lower bound {bound:,})"
-    refusal = DoesNotFit(
-        f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}",
-        plan.arena_bytes,
-        capacity,
-        peak=f"the peak is {step}, where these are alive: {named}",
-    )
+    where = f"the peak is {step}, where these are alive: {named}"
+    refusal = arena_refused(needed, plan.arena_bytes, capacity, kind, where)
     refusal.searched = searched
     return refusal
 

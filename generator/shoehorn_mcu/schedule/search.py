@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from shoehorn_mcu.planner import DoesNotFit, Goal, checked, least_computing_again, least_in_any_order, lowest_peak
+from shoehorn_mcu.planner import (
+    DoesNotFit,
+    Goal,
+    arena_refused,
+    checked,
+    least_computing_again,
+    least_in_any_order,
+    lowest_peak,
+)
 from shoehorn_mcu.planner.effort import CANDIDATE
 from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Again, Memory, Placement, Status
 from shoehorn_mcu.schedule.cuts import Cuts
@@ -48,10 +56,9 @@ def _searched(cuts: Cuts, request: PlanRequest, say: Say) -> Scheduled:
             made = _within(cuts, request, memories[:count], say)
         except DoesNotFit as error:
             refusal = error
-            if best is None and error.searched and error.needed_bytes > available * _HOPELESS:
-                needed = f"needs an arena of {error.needed_bytes:,} bytes in the best plan found"
-                said = f"{needed}, {available:,} are available"
-                raise DoesNotFit(said, error.needed_bytes, available, peak=error.peak) from None
+            if best is None and _is_hopeless(error, available):
+                found = f"{error.needed_bytes:,} bytes in the best plan found"
+                raise arena_refused(found, error.needed_bytes, available, peak=error.peak) from None
             continue
         best = best.or_faster(made) if best else made
         whole = best.plan.outcome.whole_tensor_bytes <= sum(memory.bytes for memory in memories[:count])
@@ -63,6 +70,11 @@ def _searched(cuts: Cuts, request: PlanRequest, say: Say) -> Scheduled:
         assert refusal is not None
         raise refusal
     return best
+
+
+def _is_hopeless(refusal: DoesNotFit, available: int) -> bool:
+    """Whether the best of the plans that were searched for needs far more bytes than there are."""
+    return refusal.searched and refusal.needed_bytes > available * _HOPELESS
 
 
 def _within(cuts: Cuts, request: PlanRequest, memories: Sequence[Memory], say: Say) -> Scheduled:
@@ -172,7 +184,7 @@ class _Search:
         """
         least, available = refusal, refusal.available_bytes
         long = sum(stage.node.output.type.rows for stage in self.cuts.stages) > CANDIDATE.FEW_ROWS
-        hopeless = long and refusal.searched and refusal.needed_bytes > available * _HOPELESS
+        hopeless = long and _is_hopeless(refusal, available)
         for smaller in self._others_within(available if hopeless else refusal.needed_bytes - 1, hopeless):
             try:
                 return self._made(smaller)

@@ -92,14 +92,9 @@ def _fours(node: Node, tile: Tile) -> Work:
     return Work(pixels=1, fours=fours, rests=left > 0, outputs=left)
 
 
-def _vectors(node: Node, tile: Tile) -> Work:
-    """The run, and vectors of sixteen elements in it, the last of them partly."""
-    return Work(pixels=1, vectors=-(-node.output.type.row_elements // 16))
-
-
-def _vectors_of_four(node: Node, tile: Tile) -> Work:
-    """As `_vectors`, of four elements."""
-    return Work(pixels=1, vectors=-(-node.output.type.row_elements // 4))
+def _vectors(node: Node, size: int) -> Work:
+    """The run, and vectors of so many elements in it, the last of them partly."""
+    return Work(pixels=1, vectors=-(-node.output.type.row_elements // size))
 
 
 LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8, spaced=in_runs, in_runs=True)
@@ -114,9 +109,9 @@ VARIANTS = (
     portable(LUT, _work, element_by_element),
     Variant(LUT, _fours, suffix="unrolled", in_place=element_by_element),
     Variant(LUT, _sixteens, suffix="neon", isa=Isa.NEON, in_place=element_by_element),
-    Variant(LUT, _vectors, suffix="mve", isa=Isa.MVE, in_place=element_by_element),
+    Variant(LUT, lambda node, _: _vectors(node, 16), suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(QUANTIZE, _work, element_by_element),
-    Variant(QUANTIZE, _vectors_of_four, suffix="mve", isa=Isa.MVE, in_place=element_by_element),
+    Variant(QUANTIZE, lambda node, _: _vectors(node, 4), suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(DEQUANTIZE, _work),
     portable(NARROW, _work, element_by_element),
     portable(WIDEN, _work),

@@ -187,7 +187,7 @@ def _is_of_squares(node: Node[Pool2d]) -> bool:
 
 
 def _squares(node: Node[Pool2d], tile: Tile) -> Work:
-    """Vectors of sixteen channels, and those of all pixels."""
+    """A loop for each vector of sixteen channels, and a block for each such vector of each pixel."""
     pixels, channels = node.output.type.nhwc[2:]
     vectors = -(-channels // VECTOR)
     return Work(loops=vectors, blocks=pixels * vectors)

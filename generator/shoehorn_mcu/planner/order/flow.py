@@ -26,7 +26,7 @@ from shoehorn_mcu_host.base import cbuild
 
 _HERE = Path(__file__).parent
 _NO_LIMIT = 1 << 62
-_REMEMBERED = 8  # orders of all ops, with their live ranges
+_REMEMBERED = 8  # orders of all ops with their live ranges, and groups of ops with the rows around them
 
 
 class Event(NamedTuple):
@@ -311,7 +311,7 @@ def _whole(flow: Flow, events: tuple[Event, ...]) -> LiveRanges[Row]:
 
 
 class _Around(NamedTuple):
-    """What is in memory around a group of ops."""
+    """The rows that are in memory before and behind a group of ops."""
 
     given: list[Row]  # before the group, of tensors that it touches
     kept: list[Row]  # behind it, of the same tensors and of those that it writes
@@ -320,7 +320,7 @@ class _Around(NamedTuple):
 
 @lru_cache(_REMEMBERED)
 def _around(flow: Flow, start: int, end: int) -> _Around:
-    """What is in memory around the ops [start, end), remembered for the last groups."""
+    """The rows that are in memory around the ops [start, end); those of the last groups are remembered."""
     touched = {each.tensor for op in range(start, end) for each in flow.taps[op]}
     found = _Around([], [], {})
     for name in (name for name, born in flow.born.items() if born < end):

@@ -6,7 +6,7 @@
 #define REGISTERS 64
 #define FUSED_EARLIER 4 // the accumulator of a product of floats is read so much later
 
-// What is on its way while a run of instructions goes on.
+// The state between two instructions: which results and units are not there yet, and until when.
 typedef struct {
     int32_t now, begun;          // the cycle, and how many instructions began in it
     int32_t units[SH_A64_UNITS]; // when a unit may begin

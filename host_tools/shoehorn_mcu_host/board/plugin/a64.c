@@ -5,6 +5,8 @@
 // vectors, the 4 cycles of GCC's. Branches are predicted, and data are in the first cache.
 #include "a64.h"
 
+#include "fields.h"
+
 #define SP 31u
 
 enum {
@@ -22,11 +24,6 @@ enum {
     DIVIDE_HOLDS = 14,
     DIVIDE_WAIT = 18,
 };
-
-static uint32_t field(uint32_t code, uint32_t low, uint32_t count)
-{
-    return code >> low & ((1u << count) - 1u);
-}
 
 static uint64_t x(uint32_t r)
 {
@@ -184,6 +181,14 @@ static sh_a64 by_register(uint32_t c)
     return integer(SH_A64_ALU, ALU_WAIT, reads, is_compare ? 0 : rd);
 }
 
+// Makes a product of floats out of it, to which the accumulator is added.
+static void fuse(sh_a64 *insn, uint64_t accumulator)
+{
+    insn->unit = SH_A64_PRODUCT;
+    insn->wait = FUSED_WAIT;
+    insn->accumulator = accumulator;
+}
+
 // Scalar floating point, and moves between it and X registers.
 static sh_a64 scalar(uint32_t c)
 {
@@ -220,7 +225,7 @@ static sh_a64 scalar(uint32_t c)
     return made(SH_A64_VECTOR, 1, is_constant || selects ? MOVE_WAIT : VECTOR_WAIT, reads, v(rd));
 }
 
-// Of two vectors with elements of one size.
+// Operations on two vectors whose elements have the size of the result's.
 static sh_a64 three_same(uint32_t c, int32_t holds)
 {
     enum {
@@ -256,9 +261,7 @@ static sh_a64 three_same(uint32_t c, int32_t holds)
         break;
     case FMLA:
         if (!field(c, 29, 1)) {
-            insn.unit = SH_A64_PRODUCT;
-            insn.wait = FUSED_WAIT;
-            insn.accumulator = v(rd);
+            fuse(&insn, v(rd));
         }
         break;
     case FDIV:
@@ -276,7 +279,7 @@ static sh_a64 three_same(uint32_t c, int32_t holds)
     return insn;
 }
 
-// Of elements twice as wide as those of an operand, or half as wide.
+// Operations whose result has elements twice, or half, as wide as those of an operand.
 static sh_a64 three_different(uint32_t c)
 {
     uint32_t op = field(c, 12, 4), rd = field(c, 0, 5);
@@ -288,7 +291,7 @@ static sh_a64 three_different(uint32_t c)
     return insn;
 }
 
-// Of one vector, and across it.
+// Operations on one vector: element by element, and across all elements.
 static sh_a64 two_misc(uint32_t c, int32_t holds)
 {
     enum { XTN = 18, SQXTN = 20, SADALP = 6, SADDLP = 2 };
@@ -319,21 +322,18 @@ static sh_a64 copy(uint32_t c, int32_t holds)
 
 static sh_a64 by_element(uint32_t c, int32_t holds)
 {
-    enum { FMLA = 1, FMLS = 5, SMLAL = 2, SMLSL = 6, SQDMLAL = 3, SQDMLSL = 7, MLA = 0, MLS = 4 };
+    enum { FMLA = 1, SMLAL, SQDMLAL, FMLS = 5, SMLSL, SQDMLSL, MUL, SMULL = 10, SQDMULL };
     uint32_t op = field(c, 12, 4), rd = field(c, 0, 5), rm = field(c, 16, 5);
     uint32_t size = field(c, 22, 2);
-    int is_long =
-        op == SMLAL || op == SMLSL || op == SQDMLAL || op == SQDMLSL || op == 10 || op == 11;
+    int is_long = op == SMLAL || op == SMLSL || op == SQDMLAL || op == SQDMLSL || op == SMULL ||
+                  op == SQDMULL;
     rm = size == 1 ? rm & 15u : rm; // of halfwords, only the first sixteen
     sh_a64 insn =
         made(SH_A64_VECTOR, is_long ? 2 : holds, VECTOR_WAIT, v(field(c, 5, 5)) | v(rm), v(rd));
     if ((op == FMLA || op == FMLS) && !field(c, 29, 1)) {
-        insn.unit = SH_A64_PRODUCT;
-        insn.wait = FUSED_WAIT;
-        insn.accumulator = v(rd);
+        fuse(&insn, v(rd));
     }
-    int multiplies = op >= 8; // without a sum
-    insn.reads |= multiplies ? 0 : v(rd);
+    insn.reads |= op >= MUL ? 0 : v(rd); // from MUL on, without a sum
     return insn;
 }
 

@@ -224,7 +224,7 @@ static int32_t largest(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-// What is on its way while a run of instructions goes on.
+// The state between two instructions: which results and units are not there yet, and until when.
 typedef struct {
     sh_insn before;
     int32_t ready[SH_REGISTERS]; // the cycle in which the value of a register is known

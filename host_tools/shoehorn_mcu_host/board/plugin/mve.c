@@ -2,6 +2,8 @@
 // of each instruction follow LLVM's scheduling model of the Cortex-M55.
 #include "mve.h"
 
+#include "fields.h"
+
 // Operands of a row: where an instruction names what it reads and writes.
 enum {
     QD = 1,       // bits 15 to 13, written; read as well, for it waits for an earlier writer
@@ -98,11 +100,6 @@ static const row ROWS[] = {
     {0xFFFF0FF1u, 0xEE3F0E01u, SH_PRODUCTS, 2, QD | QM}, // vcvtb vcvtt
     {0xFFBF1FFFu, 0xFE310F4Du, SH_CONTROL, 0, 0},        // vpnot vpst
 };
-
-static uint32_t field(uint32_t word, uint32_t low, uint32_t count)
-{
-    return word >> low & ((1u << count) - 1u);
-}
 
 static uint32_t core(uint32_t r)
 {

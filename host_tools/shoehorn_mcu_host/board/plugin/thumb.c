@@ -1,17 +1,12 @@
 // Names of fields are those of the Armv7-M Architecture Reference Manual, chapter A5.
 #include "thumb.h"
 
+#include "fields.h"
 #include "mve.h"
 
 #define PC 15u
 #define SP 13u
 #define BIT(r) (1u << (r))
-
-// `count` bits of `word` from bit `low` on.
-static uint32_t field(uint32_t word, uint32_t low, uint32_t count)
-{
-    return word >> low & ((1u << count) - 1u);
-}
 
 static int32_t ones(uint32_t set)
 {

@@ -35,7 +35,8 @@ typedef enum { SH_NO_UNIT, SH_MEMORY, SH_INTEGER, SH_PRODUCTS, SH_CONTROL, SH_UN
 #define SH_FIRST_VECTOR 16 // in sets of registers, the bit of Q0
 #define SH_REGISTERS 24
 
-// Sets of registers are masks: bit r is register r, and those of the vectors follow.
+// A set of registers is a mask: bit r is core register r, bit SH_FIRST_VECTOR + q is vector
+// register Qq.
 typedef struct {
     int32_t kind;
     int32_t bytes; // 2 or 4
