@@ -60,6 +60,12 @@ def graph_file(folder: Path) -> Path:
     return path
 
 
+def said(program: str) -> tuple[int, str, str]:
+    """What a Python program of its own returns and prints: a Ctrl-C would end a worker of pytest."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
 _BESIDE = """
 import signal, threading
 from time import sleep
@@ -82,10 +88,30 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_waits_for_the_work_beside_and_is_raised_again():
-    """In a process of its own: the signal would end a worker of pytest that hears it elsewhere."""
-    done = subprocess.run([sys.executable, "-c", _BESIDE], capture_output=True, text=True, check=False, timeout=60)
+    assert said(_BESIDE) == (0, "raised True\n", "")
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, "raised True\n", "")
+
+_AT_THE_START = """
+import signal, threading
+
+from shoehorn_mcu.planner.interruptible import interruptible
+
+stop, start = threading.Event(), threading.Thread.start
+
+def interrupted(thread):
+    start(thread)
+    signal.raise_signal(signal.SIGINT)
+
+threading.Thread.start = interrupted
+try:
+    interruptible(stop.wait, stop.set)
+except KeyboardInterrupt:
+    print("raised", stop.is_set())
+"""
+
+
+def test_ctrl_c_while_the_thread_starts_stops_its_work_and_lets_the_process_end():
+    assert said(_AT_THE_START) == (0, "raised True\n", "")
 
 
 def test_work_beside_is_told_to_stop_when_its_time_is_over_and_still_answers():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from math import inf
+from threading import current_thread, main_thread
 from time import monotonic
 from typing import TypeVar
 
@@ -23,15 +26,39 @@ def interruptible(work: Callable[[], T], stop: Callable[[], None], seconds: floa
     returns at once and the process ends under the running C.
     """
     end = monotonic() + (inf if seconds is None else seconds)
-    future = _threads(os.getpid()).submit(work)
+    future: Future[T] | None = None
     try:
+        with _without_ctrl_c():
+            future = _threads(os.getpid()).submit(work)
         while not future.done() and monotonic() < end:
             wait([future], min(_LOOK_SECONDS, end - monotonic()))
     finally:
-        while not future.done():
-            stop()
-            wait([future], _LOOK_SECONDS)
+        with _without_ctrl_c():
+            while future and not future.done():
+                stop()
+                wait([future], _LOOK_SECONDS)
     return future.result()
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Holds a Ctrl-C back until the end of this context.
+
+    One that is raised while a thread starts leaves a thread of which the executor does not know, so that the process
+    never ends; one between the start and its result leaves work that nobody stops.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or handler is None:  # only the main thread gets it; None: C handles it
+        yield
+        return
+    held: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 @cache
