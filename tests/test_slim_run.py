@@ -26,6 +26,7 @@ from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.judge import Judge
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Moved
+from shoehorn_mcu.slim.moves import moves
 from shoehorn_mcu.slim.page import _Dot, _plot
 from shoehorn_mcu.slim.price import Price, Prices
 from shoehorn_mcu.slim.reading import exact
@@ -130,7 +131,9 @@ def macs_price(prices: Prices, graph: Graph, **_: bool) -> Price:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks are neither planned nor quantised; tests/test_cli_slim.py has a run that does both."""
     monkeypatch.setattr(Prices, "of", macs_price)
+    monkeypatch.setattr(Prices, "of_int8", macs_price)
     monkeypatch.setattr(Judge, "quantised", lambda self, graph: self.model(graph))
+    monkeypatch.setattr(Judge, "int8", lambda self, graph: graph)
     monkeypatch.setattr(Judge, "in_int8", Judge.in_float)
     monkeypatch.setattr(Judge, "of_model", lambda self, model, graph, part: self.in_float(graph, part))
 
@@ -175,7 +178,24 @@ def timeless(folder: Path) -> Any:
 def test_a_run_says_which_goal_it_reached(until: str, said: str) -> None:
     asked = recipe(goal={"until": until})
 
-    assert Aim(Prices(BOARD), asked, model().graph).reached == said
+    assert Aim(Prices(BOARD), asked, model().graph, lambda graph: graph).reached == said
+
+
+def test_a_goal_is_reached_by_the_cycles_of_the_weights_that_a_network_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by those of made-up weights, which no kernel refuses."""
+    original = model().graph
+    small = min((moved.graph for moved in moves(original, ["shrink", "reduce"], 0.5)), key=lambda graph: graph.macs)
+    share = macs_price(Prices(BOARD), small).time / macs_price(Prices(BOARD), original).time
+    asked = recipe(goal={"until": f"instructions=-{100 * (1 - share) - 1:.0f}%"})
+    aim = Aim(Prices(BOARD), asked, original, lambda graph: graph)
+    assert not aim.missing(small)
+
+    def refused(prices: Prices, graph: Graph, **_: bool) -> Price:
+        found = macs_price(prices, graph)
+        return found if graph is original else replace(found, cycles=2 * found.time)
+
+    monkeypatch.setattr(Prices, "of_int8", refused)
+    assert "the goal is" in aim.missing(small) and aim.price(small).time == 2 * aim.made_up_price(small).time
 
 
 def test_steps_are_made_until_the_goal_is_reached(tmp_path: Path) -> None:
@@ -249,6 +269,7 @@ def test_moves_bring_a_network_to_a_board_that_it_does_not_fit(tmp_path: Path, m
         return replace(found, lacking_sram=max(0, found.sram - 1600), lacking_flash=max(0, found.flash - 7000))
 
     monkeypatch.setattr(Prices, "of", short)
+    monkeypatch.setattr(Prices, "of_int8", short)
     made = slimmed(tmp_path, Still(), recipe(goal={"until": "fits"})).record
     kept = [step.kept.cost for step in made.steps if step.kept is not None]
     lacking = [made.original.lacking, *(price.lacking for price in kept)]
@@ -268,9 +289,11 @@ def test_moves_are_chosen_by_the_goals_that_are_not_reached(tmp_path: Path) -> N
 
 
 def test_what_the_board_has_too_little_of_is_said_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        Prices, "of", lambda *given, **how: replace(macs_price(*given, **how), lacking_sram=10, lacking_flash=2000)
-    )
+    def short(prices: Prices, graph: Graph, **_: bool) -> Price:
+        return replace(macs_price(prices, graph), lacking_sram=10, lacking_flash=2000)
+
+    monkeypatch.setattr(Prices, "of", short)
+    monkeypatch.setattr(Prices, "of_int8", short)
     made = slimmed(tmp_path, Still(), recipe(goal={"until": "fits"})).record
     assert made.ended.endswith(f"{BOARD.id} has 10 bytes of SRAM and 2,000 bytes of flash too few")
     assert made.steps[-1].kept is None

@@ -252,9 +252,14 @@ def _print_end(record: Record, folder: Path, board: Board) -> None:
         f"arena {before.sram:,} -> {final.sram:,}, constants {before.flash:,} -> {final.flash:,} bytes",
         soft_wrap=True,
     )
-    if record.real is not None:
-        others = f"; {len(record.other_kernels)} layers have other kernels" if record.other_kernels else ""
-        out.print(f"with its own weights the int8 network takes {record.real.time:,} {unit}{others}", soft_wrap=True)
+    if record.made_up is not None and record.other_kernels:
+        told = ", ".join(f"'{each.layer}' has {each.real}, not {each.made_up}" for each in record.other_kernels[:3])
+        more = f", and {len(record.other_kernels) - 3} more in slim.html" if len(record.other_kernels) > 3 else ""
+        out.print(
+            f"moves were chosen by made-up weights, with which it would take {record.made_up.time:,} {unit}: with its "
+            f"own weights {told}{more}",
+            soft_wrap=True,
+        )
     after = f"gen plan {folder / 'slim-int8.onnx'} --board {board.id}"
     out.print(f"ended because {record.ended}; wrote {folder}; next: {after}", soft_wrap=True)
 

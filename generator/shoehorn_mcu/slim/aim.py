@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shoehorn_mcu.ir import Graph
@@ -32,14 +32,22 @@ class Unmet:
 
 @dataclass(frozen=True)
 class Aim:
-    """The goals of a recipe for a network; shares of a goal are of the original's figure."""
+    """The goals of a recipe for a network; shares of a goal are of the original's figure.
+
+    Both are figures of the int8 networks with their own weights: a fast kernel may refuse weights that training found.
+    """
 
     prices: Prices
     recipe: Recipe
     original: Graph
+    int8: Callable[[Graph], Graph]  # the quantised form of a float32 graph, the same object each time
 
     def price(self, graph: Graph) -> Price:
         """The price of a network that is kept: with the smallest arena where that is to become less."""
+        return self._figured(graph, self.recipe.goal.minimize)
+
+    def made_up_price(self, graph: Graph) -> Price:
+        """The same price with made-up weights, by which moves are chosen."""
         return self.prices.of(graph, smallest=self.recipe.goal.minimize is Minimized.SRAM)
 
     def unmet(self, graph: Graph) -> Iterator[Unmet]:
@@ -54,7 +62,7 @@ class Aim:
                     yield made
 
     def _figured(self, graph: Graph, what: Minimized) -> Price:
-        return self.prices.of(graph, smallest=what is Minimized.SRAM)
+        return self.prices.of_int8(self.int8(graph), smallest=what is Minimized.SRAM)
 
     def wanted(self, graph: Graph) -> tuple[Minimized, ...]:
         """What moves of a network are to make less of: the figures of unmet goals, or the minimized one."""
@@ -62,7 +70,7 @@ class Aim:
 
     def missing(self, graph: Graph) -> str:
         """Why a network does not reach the goals yet, in words; "" where it does."""
-        lack = self.prices.of(graph).lack
+        lack = self.prices.of_int8(self.int8(graph)).lack
         if lack:
             return f"{self.prices.board.id} has {lack} too few"
         return "; ".join(map(str, self.unmet(graph)))

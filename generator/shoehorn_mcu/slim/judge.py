@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,17 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu import quantisation
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Bools, Ends, FileTensor, Graph
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.learner import Learner, Samples
+from shoehorn_mcu.slim.price import with_int8_ends
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 _ABOVE_CHANCE = 1.5  # times the share that guessing has right, which an original must reach
 CALIBRATED = 256  # training samples that find the ranges of activations
+_KNOWN = 4  # quantised networks that are kept for a second question: the original, the last ones and a control
+
+
+@dataclass(frozen=True)
+class _Quantised:
+    """The int8 forms of a float32 graph."""
+
+    graph: Graph
+    model: ModelProto
+    int8: Graph
 
 
 @dataclass
@@ -33,6 +46,7 @@ class Judge:
     original: Graph
     say: Callable[[str], None] = lambda _: None
     _wanted: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    _known: deque[_Quantised] = field(default_factory=lambda: deque(maxlen=_KNOWN))
 
     def wanted(self, part: Samples) -> NDArray[np.int64]:
         """The right answers."""
@@ -58,8 +72,20 @@ class Judge:
 
     def quantised(self, graph: Graph) -> ModelProto:
         """The network in int8."""
-        some = Samples(self.train.x[:CALIBRATED], None)
-        return quantisation.quantized(self.model(graph), as_in_file(graph, self.ends, some), self.say)
+        return self._quantised(graph).model
+
+    def int8(self, graph: Graph) -> Graph:
+        """The network in int8 as a graph without the conversions at its ends."""
+        return self._quantised(graph).int8
+
+    def _quantised(self, graph: Graph) -> _Quantised:
+        known = next((each for each in self._known if each.graph is graph), None)
+        if known is None:
+            some = as_in_file(graph, self.ends, Samples(self.train.x[:CALIBRATED], None))
+            model = quantisation.quantized(self.model(graph), some, self.say)
+            known = _Quantised(graph, model, with_int8_ends(import_model(model, self.original.name).graph))
+            self._known.append(known)
+        return known
 
     def model(self, graph: Graph) -> ModelProto:
         """The network in float32, with inputs and outputs as in the file of the original."""

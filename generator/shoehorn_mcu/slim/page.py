@@ -82,9 +82,8 @@ def _figures(record: Record, slim: Price, unit: str) -> Iterator[tuple[str, str,
         yield name, f"{new:,}{what}", f"{old:,}{what} before; {_change(old, new)}"
     if before.milliseconds is not None and slim.milliseconds is not None:
         yield "Predicted time", f"{slim.milliseconds:,.1f} ms", f"{before.milliseconds:,.1f} ms before"
-    if record.real is not None:
-        told = f"with its own weights; predicted with made-up ones: {slim.time:,}"
-        yield f"The int8 network's {unit}", f"{record.real.time:,}", told
+    if record.made_up is not None and record.made_up.time != slim.time:
+        yield "With made-up weights", f"{record.made_up.time:,}", f"predicted {unit}, by which moves are chosen"
     if before.lacking:
         yield "Too little memory", slim.lack or "none: it fits", f"{before.lack} before"
     right = record.original_validation["int8"]

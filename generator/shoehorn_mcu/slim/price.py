@@ -10,7 +10,7 @@ from shoehorn_mcu.firmware.limits import limits
 from shoehorn_mcu.firmware.prepare import Prepared
 from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.importers import Imported
-from shoehorn_mcu.ir import Graph, Origin
+from shoehorn_mcu.ir import Graph, Op, Origin
 from shoehorn_mcu.ir.edit import sharing, with_ops
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, TransposeConv2d
@@ -22,6 +22,7 @@ from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.made_up import as_int8
+from shoehorn_mcu.slim.sites import label
 
 LOOKING_AT_WEIGHTS = frozenset({"zero-constant-channels", "fold-constant-channels"})
 """Passes that made-up weights would mislead."""
@@ -73,17 +74,21 @@ class Price:
         return self.flash if what is Minimized.FLASH else self.sram
 
 
-_OPTIONS = Options(disabled=LOOKING_AT_WEIGHTS)
+_MADE_UP, _REAL = Options(disabled=LOOKING_AT_WEIGHTS), Options()
 WEIGHTED = (Conv2d, DepthwiseConv2d, Dense, TransposeConv2d)
 """The ops with weights; all others are what DeepRebirth calls non-tensor layers."""
 
 
 @dataclass
 class Prices:
-    """The prices of float32 graphs on a board, each found once: weights are made up, so training changes no price."""
+    """The prices of graphs on a board, each found once.
+
+    Those of float32 graphs are of made-up weights, so that training changes none of them.
+    """
 
     board: Board
     _known: dict[tuple[object, ...], Price] = field(default_factory=dict)
+    _int8: dict[tuple[int, bool], tuple[Graph, Price]] = field(default_factory=dict)  # by identity, which is kept alive
     _last: Graph | None = None  # the int8 graph priced last: moves leave most of its ops as they are
 
     def of(self, graph: Graph, *, smallest: bool = False, once: bool = False) -> Price:
@@ -92,10 +97,18 @@ class Prices:
         """
         key = (graph.ops, graph.outputs, *(graph.tensors[name].type for name in graph.inputs), smallest, once)
         if key not in self._known:
-            cuts = _cuts(as_int8(graph), self.board, self._last)
+            cuts = _cuts(as_int8(graph), self.board, _MADE_UP, self._last)
             self._last = cuts.graph
             self._known[key] = _priced(cuts, graph.macs, self.board, smallest, once)
         return self._known[key]
+
+    def of_int8(self, graph: Graph, *, smallest: bool = False) -> Price:
+        """The price of an int8 graph with its own weights, some of which the fastest kernels may refuse."""
+        key = (id(graph), smallest)
+        if key not in self._int8:
+            cuts = _cuts(graph, self.board, _REAL)
+            self._int8[key] = graph, _priced(cuts, graph.macs, self.board, smallest, False)
+        return self._int8[key][1]
 
 
 def with_int8_ends(graph: Graph) -> Graph:
@@ -108,12 +121,12 @@ def with_int8_ends(graph: Graph) -> Graph:
     return with_ops(replace(graph, inputs=inputs, outputs=outputs), ops)
 
 
-def _cuts(graph: Graph, board: Board, like: Graph | None = None) -> Cuts:
+def _cuts(graph: Graph, board: Board, options: Options, like: Graph | None = None) -> Cuts:
     """The ops of an int8 graph after the passes, with their kernels. Ops that `like` has as well are its objects."""
-    after, records = passes.run(graph, _OPTIONS.disabled)
+    after, records = passes.run(graph, options.disabled)
     after = after if like is None else sharing(after, like)
-    may = limits(board, _OPTIONS)
-    ready = Prepared(_OPTIONS, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
+    may = limits(board, options)
+    ready = Prepared(options, may, graph, after, after, records, {}, Origin(), (), Imported(graph, {}))
     return Cuts(after, stages(after, build.machine_for([ready], board)))
 
 
@@ -129,43 +142,44 @@ class OtherKernel:
 def other_kernels(graph: Graph, real: Graph, board: Board) -> tuple[OtherKernel, ...]:
     """The layers of a float32 graph whose kernels refuse the weights of its real int8 form, or take these alone.
 
-    Both have the same layers. Where passes merged some of one form alone, nothing can be compared.
+    A layer that passes merged in one form alone is left out; none is compared where both have not the same number.
     """
-    found = [_weighted(each, board) for each in (as_int8(graph), real)]
-    if len(found[0]) != len(found[1]):
+    made_up = as_int8(graph)
+    names = [_from_the_outputs(each) for each in (made_up, real)]
+    if len(names[0]) != len(names[1]):
         return ()
-    pairs = zip(*found, strict=True)
-    return tuple(OtherKernel(name, a, b) for (name, a), (_, b) in pairs if a != b)
+    kernels = [_kernels(each, board, options) for each, options in ((made_up, _MADE_UP), (real, _REAL))]
+    labels = {node.op.name: label(node) for node in graph.nodes()}
+    found = [(labels[a], kernels[0].get(a), kernels[1].get(b)) for a, b in zip(*names, strict=True)]
+    return tuple(OtherKernel(name, a, b) for name, a, b in found if a is not None and b is not None and a != b)
 
 
-def _weighted(graph: Graph, board: Board) -> list[tuple[str, str]]:
-    """The layers with weights, and the keys of their kernels, as one meets them on the way back from the outputs.
+def _kernels(graph: Graph, board: Board, options: Options) -> dict[str, str]:
+    """The keys of the kernels of an int8 graph, by the names of ops."""
+    return {stage.name: stage.kernel.key for stage in _cuts(graph, board, options).stages}
+
+
+def _from_the_outputs(graph: Graph) -> list[str]:
+    """The ops with weights as one meets them on the way back from the outputs.
 
     The order of the ops is not that of another form of the network: optimisers sort ops that do not need each other.
     """
-    cuts = _cuts(graph, board)
-    chosen = {s.name: s.kernel.key for s in cuts.stages if isinstance(s.node.computed.op, WEIGHTED)}
-    writers = {op.output: op for op in cuts.graph.ops}
-    waiting, met = [*reversed(cuts.graph.outputs)], dict[str, None]()
+    writers = {op.output: op for op in graph.ops}
+    waiting, met = [*reversed(graph.outputs)], dict[str, Op]()
     while waiting:
         op = writers.get(waiting.pop())
         if op is not None and op.name not in met:
-            met[op.name] = None
+            met[op.name] = op
             waiting += reversed(op.inputs)
-    return [(name, chosen[name]) for name in met if name in chosen]
+    return [name for name, op in met.items() if isinstance(op, WEIGHTED)]
 
 
-def priced(graph: Graph, board: Board) -> Price:
-    """The price of an int8 graph by the fastest plan that fits."""
-    return _priced(_cuts(graph, board), graph.macs, board)
-
-
-def _priced(cuts: Cuts, macs: int, board: Board, smallest: bool = False, once: bool = False) -> Price:
+def _priced(cuts: Cuts, macs: int, board: Board, smallest: bool, once: bool) -> Price:
     """The price of ops with kernels, as `Prices.of` says.
 
     The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
     """
-    may = limits(board, _OPTIONS)
+    may = limits(board, _REAL)
     goal, most_macs = Goal.SRAM if smallest else Goal.TIME, 0 if smallest or once else None
     try:
         request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=once)

@@ -109,8 +109,8 @@ class Record:
     steps: tuple[Step, ...] = ()
     ended: str = ""  # why there are no more steps; "": the run goes on
     final: Trial | None = None
-    real: Price | None = None  # of the slim int8 network with its own weights
-    other_kernels: tuple[OtherKernel, ...] = ()  # that these weights have
+    made_up: Price | None = None  # of the slim network with made-up weights, as moves are chosen by
+    other_kernels: tuple[OtherKernel, ...] = ()  # that its own weights have
     controls: tuple[Trial, ...] = ()
     test: tuple[Compared, ...] = ()
     seconds: float = 0.0

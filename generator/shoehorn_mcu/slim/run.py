@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.importers import Imported, Shapes
-from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Bools, Graph
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.machine.targets import Board
@@ -27,7 +26,7 @@ from shoehorn_mcu.slim.learner import Learner, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
 from shoehorn_mcu.slim.page import page
-from shoehorn_mcu.slim.price import Prices, other_kernels, priced, with_int8_ends
+from shoehorn_mcu.slim.price import Prices, other_kernels
 from shoehorn_mcu.slim.reading import of, read
 from shoehorn_mcu.slim.recipe import Recipe
 from shoehorn_mcu.slim.record import (
@@ -103,8 +102,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self._begun = monotonic()
-        self._aim = Aim(Prices(self.board), self.recipe, self.model.graph)
         self._judge = Judge(self.learner, self.model.ends, self.data.train, self.model.graph, self._tell)
+        self._aim = Aim(Prices(self.board), self.recipe, self.model.graph, self._judge.int8)
 
     # The road.
 
@@ -370,12 +369,11 @@ class Run:
             rights["slim, int8"] = self._judge.of_model(int8, graph, part)
             base = rights.get("original, trained on, int8", rights["original, int8"])
             rows = tuple(_compared(name, each, base) for name, each in rights.items())
-            quantised = with_int8_ends(import_model(int8, self.model.graph.name).graph)
             record = replace(
                 record,
                 test=rows,
-                real=priced(quantised, self.board),
-                other_kernels=other_kernels(graph, quantised, self.board),
+                made_up=self._aim.made_up_price(graph),
+                other_kernels=other_kernels(graph, self._judge.int8(graph), self.board),
                 seconds=record.seconds + monotonic() - self._begun,
             )
             self._saved(record)
