@@ -62,6 +62,7 @@ class CpuCosts:
 
     calls: Costs  # by field of Calls
     traced_step: float  # what the trace adds to a measured step; for the bench only
+    float32_off: float  # percent that a prediction of float32 kernels was off at most, where that is worth saying; or 0
     kernels: Mapping[str, Costs]  # by Instance.cost_key
     code_bytes: Mapping[str, int]  # by Instance.key
     shared_bytes: Mapping[str, Mapping[str, int]]  # by Instance.key: of functions that instances share, by name
@@ -84,7 +85,7 @@ def _costs(part: Mapping[str, Any]) -> Mapping[Unit, CpuCosts]:
     sizes = part["code_bytes"], part.get("shared_bytes", {}), part.get("library_bytes", {})
     by_unit = {Unit.INSTRUCTIONS: part, Unit.CYCLES: part.get("cycles")}
     return {
-        unit: CpuCosts(costs["calls"], costs["traced_step"], costs["kernels"], *sizes)
+        unit: CpuCosts(costs["calls"], costs["traced_step"], costs.get("float32_off", 0), costs["kernels"], *sizes)
         for unit, costs in by_unit.items()
         if costs
     }

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from shoehorn_mcu.ir import DType
 from shoehorn_mcu.kernels import ANY
-from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, Unit, basis, call_cost, choice_unit, units
+from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, Unit, basis, call_cost, choice_unit, costs_of, units
 from shoehorn_mcu.planner.memory_plan import Placement, Plan
 from shoehorn_mcu.schedule.stage import Stage
 
@@ -156,9 +157,13 @@ def ruler(stages: Sequence[Stage]) -> str:
     """A sentence on the measurements behind a prediction for these stages."""
     if not stages:
         return "absence of ops: every output is an input"
-    machine, unit = stages[0].machine, unit_of(stages).value
+    machine, unit = stages[0].machine, unit_of(stages)
     core = basis(machine.cpu)
     other = "" if core == machine.cpu else f", the nearest to {machine.cpu}"
     if (machine.cpu, machine.isas) == (ANY.cpu, ANY.isas):
         other = ", as an example: the library is portable, and other cores take another time"
-    return f"work of each kernel, weighed by {unit} measured on an emulated {core}{other}"
+    told = f"work of each kernel, weighed by {unit.value} measured on an emulated {core}{other}"
+    off = costs_of(core, unit).float32_off
+    if off and any(stage.node.output.type.dtype is DType.FLOAT32 for stage in stages):
+        told += f"; of float32 layers they were up to {off:g} % off"
+    return told

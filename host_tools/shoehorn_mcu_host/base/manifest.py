@@ -317,7 +317,10 @@ class Shoehorn(_Strict):
         if self.cycles and self.cycles.wait_states and not any(region.kind == "flash" for region in self.memory):
             raise ValueError("cycles.wait_states needs a memory of kind flash")
         if self.cycles and (self.cycles.core == _A64) != (self.cpu == _A64):
-            raise ValueError(f"cycles.core: {self.cycles.core} does not run the code of {self.cpu}")
+            cure = f"name {_A64}" if self.cpu == _A64 else "name the core of the chip"
+            raise ValueError(
+                f"cycles.core: {self.cycles.core} does not run the code of {self.cpu}; {cure}, or leave `cycles` out"
+            )
         needs = {
             "pyocd": "pyocd_target",
             "esptool": "partition_bytes",
