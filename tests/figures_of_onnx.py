@@ -215,7 +215,7 @@ def slim_pages() -> dict[str, Row]:
         states[f"{unit}, whole"] = replace(
             begun,
             final=replace(final, cost=replace(final.cost, lacking_sram=0, lacking_flash=0)),
-            real=replace(final.cost, instructions=490_000),
+            made_up=replace(final.cost, instructions=490_000),
             other_kernels=(OtherKernel("conv", "conv2d_s8_c", "conv2d_s8_simd32"),),
             controls=(_trial("from nothing", False, final.cost, 4),),
             test=rows,
