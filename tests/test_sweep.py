@@ -894,6 +894,8 @@ def test_the_command_that_has_nothing_left_to_do_writes_its_page(gen: Any, tmp_p
 
     assert done.exit_code == 0, done.output
     assert "refused: does-not-fit" in done.output and "1 planned, 1 refused" in done.output
+    (said,) = [line for line in done.output.splitlines() if line.startswith("refused: ")]
+    assert "needs an arena of" in said and "512 are available" in said
     assert "2 combinations of 1 model and 1 board" in (tmp_path / "again" / "sweep.html").read_text()
 
 

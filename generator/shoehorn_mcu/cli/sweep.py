@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,6 +33,7 @@ from shoehorn_mcu.sweeps.axes import DONE, OPTIONS, STAGES, Stage, Status, Sweep
 from shoehorn_mcu.sweeps.fault import SweepError
 
 _SHOWN = 40  # rows of the table without -v
+_REASONS = 5  # why combinations were not done, without -v
 _BAD = set(Status) - {*DONE, Status.REFUSED}
 
 
@@ -237,6 +239,18 @@ def _print_rows(found: Sequence[Mapping[str, Any]]) -> None:
         out.print(f"... and {len(found) - len(shown):,} more; -v prints all")
     counts = {status: sum(row["status"] == status for row in found) for status in sorted({r["status"] for r in found})}
     out.print(", ".join(f"{count:,} {status}" for status, count in counts.items()) or "no rows")
+    _print_reasons(found)
+
+
+def _print_reasons(found: Sequence[Mapping[str, Any]]) -> None:
+    """Why combinations were not done, each reason once."""
+    reasons = Counter((row["status"], row["message"]) for row in found if row["message"] is not None)
+    shown = [*reasons.items()][: None if is_verbose() else _REASONS]
+    for (status, message), count in shown:
+        of = f" ({count:,} combinations)" if count > 1 else ""
+        out.print(f"{status}: {printable(message)}{of}", soft_wrap=True)
+    if len(shown) < len(reasons):
+        out.print(f"... and {len(reasons) - len(shown):,} more reasons; -v prints all")
 
 
 def _figure(value: float | None) -> str:
