@@ -229,6 +229,9 @@ def test_each_hostile_mark_in_each_text_is_refused_or_stays_in_its_place(counts,
         ["-machine", "virt,dumpdtb=/tmp/a"],
         ["-M", "virt,firmware=/tmp/a"],
         ["-accel", "tcg,tb-size=1"],
+        ["-global", "nrf51-soc.flash-size=1024,readonly=off"],
+        ["-global", "driver=vmgenid,property=guid,value=auto"],
+        ["-global", "cfi.pflash01.drive=/tmp/a"],
         ["-cpu", "cortex-m4,a=../b"],
         ["-m", "1G,slots=2"],
         ["-cpu"],
@@ -243,7 +246,7 @@ def test_an_emulator_gets_the_machine_s_parts_and_nothing_else(tmp_path, argumen
     manifest["shoehorn"]["emulator"]["arguments"] = arguments
 
     with pytest.raises(
-        BoardError, match=r"emulator: arguments: '.*' is refused; a manifest may give -accel, -bios, -cpu, -m, "
+        BoardError, match=r"emulator: arguments: '.*' is refused; a manifest may give -accel, -bios, -cpu, -global, "
     ):
         _load(manifest, tmp_path)
 
@@ -251,11 +254,12 @@ def test_an_emulator_gets_the_machine_s_parts_and_nothing_else(tmp_path, argumen
 def test_plausible_arguments_of_an_emulator_are_accepted(tmp_path):
     manifest = _copy(F401)
     given_ = ["-cpu", "cortex-m4,vfp=off", "-m", "16M", "-smp", "2", "-M", "virt", "-accel", "tcg,thread=multi"]
+    given_ += ["-global", "nrf51-soc.flash-size=1048576"]
     manifest["shoehorn"]["emulator"]["arguments"] = given_
 
     spec = _load(manifest, tmp_path).spec.model_dump()
 
-    assert [*given_, "-kernel", "a.elf"] == UPLOAD.emulator_command(spec["emulator"], Path("a.elf"), [])[-12:]
+    assert [*given_, "-kernel", "a.elf"] == UPLOAD.emulator_command(spec["emulator"], Path("a.elf"), [])[-14:]
 
 
 def _with(*path: str | int, value: object) -> Callable[[Json], None]:

@@ -117,6 +117,7 @@ _OPTIONS = {
     "-accel": r"tcg(,thread=(single|multi))?",
     "-bios": r"none",  # where the machine would else load one
     "-cpu": r"[A-Za-z0-9][A-Za-z0-9_.-]*(,[a-z0-9_-]+=(on|off|true|false|[0-9]+))*",
+    "-global": r"[a-z0-9-]+\.(flash|sram)-size=[0-9]{1,10}",  # the bytes of a chip's memories
     "-m": r"[0-9]{1,6}[KMG]?",
     "-M": r"[A-Za-z0-9][A-Za-z0-9_.-]*",
     "-machine": r"[A-Za-z0-9][A-Za-z0-9_.-]*",
