@@ -670,6 +670,21 @@ def test_a_bias_that_is_no_list_of_the_outputs_is_left_alone() -> None:
     assert [sorted(bias_corrections(each, means)) for each in (one, eight)] == [["c"], ["b", "c"]]
 
 
+@pytest.mark.parametrize(("channels", "group", "made_even"), [(4, 1, 1), (4, 2, 0), (4, 4, 1), (2, 2, 1)])
+def test_channels_are_made_even_where_all_read_all_or_each_reads_itself(
+    channels: int, group: int, made_even: int
+) -> None:
+    """Not where they are read by groups of two."""
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Conv", ["r", "w"], ["y"], group=group),
+    ]
+    made = model(nodes, {"v": reals(channels, 3, 1, 1), "w": reals(channels, channels // group, 3, 3)})
+
+    assert equalised(made, {"r": np.exp2(2.0 * np.arange(channels))})[1] == made_even
+
+
 def test_layers_around_a_pool_whose_places_are_read_too_are_not_made_even() -> None:
     def around(outputs: list[str]) -> Any:
         nodes = [
