@@ -8,10 +8,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from samples import sample
 from slide_nets import Net, ecg, gate, har, lying, random_net, tcn, whole_stream
 
 from shoehorn_mcu import importers, ops, passes
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, Signature, Tensor, TensorType, verify
 from shoehorn_mcu.passes import BY_ROWS
 from shoehorn_mcu.passes.ends import kept_rows, slide_check
@@ -60,6 +62,52 @@ def test_what_a_mean_of_the_window_is_multiplied_with_is_computed_whole(axes: tu
     rows = {name: sum(map(len, use.computed)) for name, use in found.step.uses.items()}
     assert rows["conv2d0"] == hop
     assert (rows["mul2"], rows["conv2d3"]) == (20, 18)
+
+
+def recurrent(kind: str, both_ways: bool, ends: str) -> Graph:
+    """A convolution over 20 steps and an LSTM or GRU over what it writes, as PyTorch exports them."""
+    gates, hidden, directions = 4 if kind == "LSTM" else 3, 5, 2 if both_ways else 1
+    rng = np.random.default_rng(1)
+    shapes = {
+        "kernel": (6, 3, 3),
+        "w": (directions, gates * hidden, 6),
+        "r": (directions, gates * hidden, hidden),
+        "first": (directions, 1, hidden),
+        "last": (directions * hidden, 2),
+    }
+    constants = {name: (0.4 * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
+    way, order = "bidirectional" if both_ways else "forward", [0, 2, 1, 3] if ends == "all" else [1, 0, 2]
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["maps"]),
+        helper.make_node("Transpose", ["maps"], ["steps"], perm=[2, 0, 1]),
+        helper.make_node(kind, ["steps", "w", "r", "", "", "first"], ["all", "end"], hidden_size=hidden, direction=way),
+        helper.make_node("Transpose", ["all" if ends == "all" else "end"], ["turned"], perm=order),
+        helper.make_node("Reshape", ["turned", "shape"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "last"], ["y"]),
+    ]
+    stored = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    stored.append(numpy_helper.from_array(np.array([-1, directions * hidden], np.int64), "shape"))
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 20))
+    told = helper.make_tensor_value_info("y", TensorProto.FLOAT, (18 if ends == "all" else 1, 2))
+    made = helper.make_model(helper.make_graph(nodes, "net", [given], [told], stored))
+    graph, _ = passes.run(import_model(made, "net").graph, which=passes.SIMPLIFYING)
+    return graph
+
+
+@pytest.mark.parametrize("ends", ["all", "last"])
+@pytest.mark.parametrize("both_ways", [False, True])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_a_recurrent_layer_runs_over_the_whole_window_and_what_it_reads_is_kept(
+    kind: str, both_ways: bool, ends: str
+) -> None:
+    graph = recurrent(kind, both_ways, ends)
+    (conv,) = [op for op in graph.ops if isinstance(op, ops.Conv2d)]
+    found = checked(graph, 2)
+
+    assert sum(map(len, found.step.uses[conv.output].computed)) == 2
+    assert kept_bytes(found) >= 4 * 6 * 16  # float32 values of six channels, in all rows but the new ones
+    constants = {name for name, tensor in found.graph.tensors.items() if tensor.data is not None}
+    assert not any(isinstance(op, ops.Reshape) and op.inputs[0] in constants for op in found.graph.ops)
 
 
 KNOWN: tuple[tuple[str, Callable[[], Graph], int, int, int], ...] = (

@@ -290,15 +290,18 @@ class _Numbers:
         return self.by_tensor[place.tensor][place.row]
 
     def _of(self, node: Node, alike: bool) -> tuple[Value, ...]:
-        """Rows that an op computes; `alike`: all by the same function of the rows that they read."""
+        """Rows that an op computes; `alike`: all by the same function of the rows that they read, else each its own."""
+        rows = range(node.output.type.rows)
+        if not alike:
+            return tuple(Value(self._kind(node.op.name, y), None, own=True) for y in rows)
         found = []
-        for y in range(node.output.type.rows):
+        for y in rows:
             places = zip(node.row_inputs, node.op.rows(y, node.sig), strict=True)
             read = [
                 tuple(None if row is None else self.by_tensor[tensor.name][row] for row in rows)
                 for tensor, rows in places
             ]
-            if not alike or any(value.own for values in read for value in values if value is not None):
+            if any(value.own for values in read for value in values if value is not None):
                 found.append(Value(self._kind(node.op.name, y), None, own=True))
                 continue
             frames = [v.frame for values in read for v in values if v is not None and v.frame is not None]

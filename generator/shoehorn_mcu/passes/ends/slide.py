@@ -314,13 +314,17 @@ class _Slider:
         if list(run.rows) == list(range(held.type.rows)):
             return run.source
         part = _rows_of(held.type, len(run.rows))
+        image = self._shaped(run.source, _rows_of(held.type, held.type.rows))
         out = self._draft.tensor(f"{run.source}_part", part)
-        return self._emit(_cut(run.source, out, run.rows, part))
+        return self._emit(_cut(image, out, run.rows, part))
 
     def _shaped(self, name: str, kind: TensorType) -> str:
         """The tensor in this shape."""
-        if self._draft.tensors[name].type.shape == kind.shape:
+        held = self._draft.tensors[name]
+        if held.type.shape == kind.shape:
             return name
+        if held.data is not None:
+            return self._draft.tensor(f"{name}_shaped", kind, held.data.reshape(kind.shape))
         out = self._draft.tensor(f"{name}_shaped", kind)
         return self._emit(Reshape(name=out, inputs=(name,), output=out, shape=kind.shape))
 
