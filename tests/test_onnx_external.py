@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import onnx
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from shoehorn_mcu.importers import ImportFault, load, onnx_model
+from shoehorn_mcu.importers import ImportFault, load, onnx_model, other_files
 from shoehorn_mcu.importers.onnx import apart, external
 from shoehorn_mcu.importers.onnx.file import load_proto
 from shoehorn_mcu.importers.onnx.importer import import_model
@@ -107,6 +108,20 @@ def test_elements_come_from_the_model_s_folder(place: str, tmp_path: Path, monke
     assert any(np.array_equal(each, VALUES) for each in held)
     assert not [*external.tensors(load_proto(path))]
     assert onnx_model(path, {}).graph.node
+
+
+def test_files_with_constants_are_known_by_their_hashes(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(VALUES.tobytes())
+    path = tmp_path / "net.onnx"
+    path.write_bytes(PLACES["branch"](outside("w.bin")).SerializeToString())
+    inside = model(add(), initializer=[onnx.numpy_helper.from_array(VALUES, "w")])
+    (whole := tmp_path / "whole.onnx").write_bytes(inside.SerializeToString())
+
+    assert other_files(path) == {"w.bin": hashlib.sha256(VALUES.tobytes()).hexdigest()}
+    assert other_files(whole) == {}
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(ImportFault, match=r"net.onnx: constant 'w.bin' is in 'w.bin', which is not beside the model"):
+        other_files(path)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.ir import FileTensor, TensorType
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes.ends.user_ends import Pixels
-from shoehorn_mcu_host.base.errors import HostError, InputError
+from shoehorn_mcu_host.base.errors import FolderDamaged, HostError, InputError
 from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.documents import GraphDocument, SourceDocument, SourceEnd
 from shoehorn_mcu_host.folder.plan import Array, End, Plan, Stored
@@ -277,6 +277,35 @@ def test_the_file_is_found_beside_the_folder_and_another_one_is_refused(
         outside.source_of(project, None)
 
 
+def test_constants_in_a_file_beside_the_model_are_those_that_the_firmware_has(tmp_path: Path):
+    """As PyTorch writes them."""
+    model = image_model(tmp_path / "whole.onnx").rename(tmp_path / "m.onnx")
+    proto = onnx.load(model)
+    onnx.save(proto, model, save_as_external_data=True, location="m.onnx.data", size_threshold=0)
+    project = put(model, tmp_path / "m", Options())
+    weights = tmp_path / "m.onnx.data"
+
+    assert compared(project, model, "onnxruntime").is_within
+    assert outside.source_of(project, model).others == {"m.onnx.data": weights.read_bytes()}
+
+    weights.write_bytes(weights.read_bytes()[::-1])
+    with pytest.raises(HostError, match=r"m.onnx.data: is not the file that the firmware's weights are from"):
+        outside.source_of(project, model)
+    weights.unlink()
+    with pytest.raises(InputError, match=r"m.onnx.data: cannot be read \(No such file or directory\)"):
+        outside.source_of(project, model)
+
+
+@pytest.mark.parametrize("name", ["/etc/hostname", "../secret", "a/../../secret", "a\\b"])
+def test_a_folder_names_no_file_that_is_not_beside_its_model(tmp_path: Path, name: str):
+    project = put(adder(tmp_path / "m.onnx"), tmp_path / "m", Options())
+    place = project.folder / "reference" / "source.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "others": {name: "0" * 64}}))
+
+    with pytest.raises(FolderDamaged, match="is no file beside the model"):
+        outside.source_of(project, tmp_path / "m.onnx")
+
+
 def test_what_is_no_files_model_has_no_runtime(tmp_path: Path):
     project = put(adder(tmp_path / "m.onnx"), tmp_path / "m", Options())
     place = project.folder / "reference" / "source.json"
@@ -298,7 +327,7 @@ def test_a_runtime_that_cannot_run_the_model_is_one_line(tmp_path: Path):
     project = put(model, tmp_path / "m", Options())
     source = outside.source_of(project, model)
     source = replace(source, data=b"no model")
-    with pytest.raises(HostError, match=r"m.onnx: ONNX Runtime cannot run it \(.*\); .* choose another runtime"):
+    with pytest.raises(HostError, match=r"m.onnx: ONNX Runtime cannot run it \(.*\); choose another runtime"):
         outside.run("onnxruntime", source, [np.zeros((1, 1, 6), np.float32)] * 2, (0,))
 
 
@@ -388,7 +417,7 @@ def of_its_own_runtime(path: Path, word: str, count: int) -> Comparison:
     known = Outputs.of_graph(GraphDocument.model_validate_json(reference_files(graph, graph.name)["graph.json"]))
     if word == "tflite" and known.has_dense:
         word = "tflite-micro"
-    return outside.against(word, Source(path, path.read_bytes(), document), plan, known, chosen, given, (0,))
+    return outside.against(word, Source(path, path.read_bytes(), {}, document), plan, known, chosen, given, (0,))
 
 
 def _random(rng: np.random.Generator, end: End) -> Array:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 distributed = pytest.importorskip("distributed", reason="needs the extra shoehorn-mcu[sweep]")
@@ -34,6 +35,7 @@ from shoehorn_mcu.sweeps.rows import SCHEMA, TIMES, Rows, asked  # noqa: E402
 from shoehorn_mcu.sweeps.store import Store  # noqa: E402
 from shoehorn_mcu_host.base import system  # noqa: E402
 from shoehorn_mcu_host.base.errors import LinkError  # noqa: E402
+from tests import slim_nets  # noqa: E402
 
 DIGITS = str(paths.MODELS / "digits.tflite")
 
@@ -261,6 +263,18 @@ def test_a_row_is_of_its_model_its_tools_and_how_it_was_asked(tmp_path: Path, mo
         assert now().plan != first.plan
     model.write_bytes(b"two!")
     assert now().plan != first.plan
+
+
+def test_a_row_is_of_the_weights_beside_its_model_too(tmp_path: Path) -> None:
+    """PyTorch writes them into a file of their own, and the same .onnx file for other weights."""
+    model, weights = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
+    onnx.save(slim_nets.tiny(), model, save_as_external_data=True, location=weights.name, size_threshold=0)
+    board, combination = targets.board("microbit"), Combination(str(model), "microbit")
+    before = identity.identity(combination, board, "plan", 1, 1)
+
+    assert identity.identity(combination, board, "plan", 1, 1) == before
+    weights.write_bytes(weights.read_bytes()[::-1] + b"\0")
+    assert identity.identity(combination, board, "plan", 1, 1).plan != before.plan
 
 
 def test_combinations_that_ask_the_same_are_one_task(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ What only models of ONNX and PyTorch need, or only `forms`, is imported on first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -130,6 +131,19 @@ def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
         import_model(checked, path.stem, sizes)
         onnx_shapes.fix(model, sizes)
         return model
+
+
+def other_files(path: Path) -> Mapping[str, str]:
+    """The SHA-256 of other files that hold constants of a model, by the names that it has for them; .onnx has some.
+
+    Raises ImportFault.
+    """
+    if path.suffix.lower() != ".onnx":
+        return {}
+    from shoehorn_mcu.importers.onnx import apart
+
+    with _named(path):
+        return {name: hashlib.sha256(data).hexdigest() for name, data in apart.other_files(path).items()}
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class Origin:
 
     file: str = ""  # its name without folders; empty where no single file is the model
     sha256: str = ""
+    others: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of files with its constants, by name
     why: str = ""  # why there is no such file
     inputs: tuple[FileTensor, ...] = ()
     outputs: tuple[FileTensor, ...] = ()

@@ -15,10 +15,12 @@ from typing import Any
 
 import shoehorn_mcu_host
 from shoehorn_mcu.base import paths
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.firmware.limits import limits
 from shoehorn_mcu.firmware.options import resolved
 from shoehorn_mcu.firmware.settings import Fit
+from shoehorn_mcu.importers import other_files
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu.sweeps.axes import Combination
 from shoehorn_mcu_host.base.children import heard
@@ -81,6 +83,23 @@ def sha256_of(path: str) -> str:
     return _hash_of(path, status.st_size, status.st_mtime_ns)
 
 
+def model_sha256(path: str) -> str:
+    """The hash of a model and of other files that hold constants of it; raises OSError."""
+    own = sha256_of(path)
+    status = Path(path).stat()
+    others = {str(place): sha256_of(str(place)) for place in _others(path, status.st_size, status.st_mtime_ns)}
+    return _hash({"model": own, **others}) if others else own
+
+
+@cache
+def _others(path: str, _size: int, _changed: int) -> tuple[Path, ...]:
+    """The other files of a model; none where it cannot be imported, which the import says."""
+    try:
+        return tuple(Path(path).parent / name for name in other_files(Path(path)))
+    except ShoehornError:
+        return ()
+
+
 @cache
 def emulator_of(program: str) -> str:
     """The emulator and its version; where it cannot be asked, its name alone."""
@@ -116,7 +135,7 @@ def identity(combination: Combination, board: Board, until: str, vectors: int, r
     """
     manifest = sha256_of(str(board.path))
     asked: Mapping[str, Any] = {
-        "model": sha256_of(combination.model),
+        "model": model_sha256(combination.model),
         "name": Path(combination.model).name,
         "board": manifest,
         "options": {name: text for name, text in combination.options.items() if name != "sram"},

@@ -6,7 +6,7 @@ docs/folder-format.md has plan.json; validate/reference.py has graph.json.
 from __future__ import annotations
 
 from math import prod
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeVar, get_args
 
 import numpy as np
@@ -327,6 +327,7 @@ class SourceDocument(_Document):
 
     file: Name  # "" where no single file is the model
     sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+    others: dict[Name, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = {}  # files beside it with constants
     why: Name  # there is no file
     inputs: tuple[SourceEnd, ...]
     outputs: tuple[SourceEnd, ...]
@@ -339,6 +340,9 @@ class SourceDocument(_Document):
         inputs, outputs = ({end.name for end in ends} for ends in (self.inputs, self.outputs))
         if unknown := sorted(self.states.keys() - inputs) + sorted(set(self.states.values()) - outputs):
             raise ValueError(f"'{unknown[0]}' is no end that could be a state")
+        for name in self.others:
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or "\\" in name or "\0" in name:
+                raise ValueError(f"'{name}' is no file beside the model")
         return self
 
 

@@ -50,6 +50,7 @@ class Source:
 
     path: Path
     data: bytes
+    others: Mapping[str, bytes]  # files beside it that hold constants of it, by the names that it has for them
     said: SourceDocument
 
 
@@ -74,7 +75,16 @@ def source_of(project: Project, given: Path | None, *folders: Path) -> Source:
         other = f"its SHA-256 begins with {hashlib.sha256(data).hexdigest()[:_DIGITS]}, not {said.sha256[:_DIGITS]}"
         cure = "give that model by --source FILE (with --quantize, it is what `gen quantize` writes)"
         raise HostError(f"{path}: is not the model that {project.folder} was made from: {other}; {cure}")
-    return Source(*fitting[0], said)
+    path, data = fitting[0]
+    return Source(path, data, {name: _other(path, name, digest) for name, digest in said.others.items()}, said)
+
+
+def _other(model: Path, name: str, digest: str) -> bytes:
+    """A file beside a model. Raises InputError where it cannot be read, HostError where it is another one."""
+    data = _content(model.parent / name)
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise HostError(f"{model.parent / name}: is not the file that the firmware's weights are from; write it again")
+    return data
 
 
 def _content(path: Path) -> bytes:
@@ -119,11 +129,13 @@ def run(word: str, source: Source, inputs: Sequence[Array | None], starts: Seque
     request = {
         "runtime": word,
         "model_bytes": len(source.data),
+        "others": [[name, len(data)] for name, data in source.others.items()],
         "count": count,
         "starts": list(starts),
         "inputs": ends,
     }
-    parts = [source.data, *(np.ascontiguousarray(each).tobytes() for each in inputs if each is not None)]
+    arrays = (np.ascontiguousarray(each).tobytes() for each in inputs if each is not None)
+    parts = [source.data, *source.others.values(), *arrays]
     head, data = _answer(runtime, source.path, request, b"".join(parts))
     return _title(runtime, head), _outputs(runtime, said, head, data, count)
 
@@ -146,8 +158,6 @@ def _answer(runtime: Runtime, path: Path, request: object, given: bytes) -> tupl
             return head, data
         why = str(head["fault"]) if isinstance(head, dict) else "it says nothing"
     cure = "choose another runtime, or leave --against out"
-    if path.suffix.lower() == ".onnx":
-        cure = f"save it as one file if its weights are in others, {cure}"
     raise HostError(f"{path}: {runtime.title} cannot run it ({printable(why)[:_LINE]}); {cure}")
 
 

@@ -4,6 +4,7 @@ A request (`sandbox.py`) is JSON, the bytes of the model, and the bytes of each 
 the other:
 
 {"runtime": key of RUNTIMES, "model_bytes": their number, "count": number of vectors,
+ "others": [[name, number of bytes]] of files with constants of the model, whose bytes follow the model's,
  "starts": [vectors at which the model begins anew],
  "inputs": [{"shape", "dtype", "zero": the stored value of zero, "state": null, or the number of the output whose value
              it takes in the next inference: such an input begins with zeros, and no bytes are given for it}]}
@@ -56,6 +57,7 @@ class Model:
     """A source model."""
 
     data: bytes
+    others: Mapping[str, bytes]  # files with constants of it, by the names that it has for them
     inputs: Sequence[Mapping[str, Any]]  # of the request
 
 
@@ -66,12 +68,15 @@ def _onnxruntime(model: Model) -> Session:
     runtime.set_default_logger_severity(4)  # fatal errors only; all others are raised
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    names, contents = [*model.others], [*model.others.values()]
+    if names:
+        options.add_external_initializers_from_files_in_memory(names, contents, [*map(len, contents)])
     session = runtime.InferenceSession(unsaturated(model.data), options, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
+    inputs = [each.name for each in session.get_inputs()]
     outputs = [each.name for each in session.get_outputs()]
 
-    def run(inputs: Sequence[Array]) -> Sequence[Array]:
-        found: Sequence[Array] = session.run(outputs, dict(zip(names, inputs, strict=True)))
+    def run(arrays: Sequence[Array]) -> Sequence[Array]:
+        found: Sequence[Array] = session.run(outputs, dict(zip(inputs, arrays, strict=True)))
         return found
 
     return run
@@ -176,7 +181,10 @@ def _run(wanted: Mapping[str, Any], data: bytes) -> tuple[Mapping[str, Any], Seq
     """The head of the answer, and the outputs of all vectors."""
     runtime = RUNTIMES[wanted["runtime"]]
     at = wanted["model_bytes"]
-    model = Model(data[:at], wanted["inputs"])
+    others = {}
+    for name, size in wanted["others"]:
+        others[name], at = data[at : at + size], at + size
+    model = Model(data[: wanted["model_bytes"]], others, wanted["inputs"])
     inputs = []
     for each in wanted["inputs"]:
         shape, dtype = (wanted["count"], *each["shape"]), np.dtype(each["dtype"])

@@ -96,6 +96,7 @@ def source_json(origin: Origin) -> Mapping[str, object]:
     return {
         "file": origin.file,
         "sha256": origin.sha256,
+        "others": dict(origin.others),
         "why": origin.why,
         "inputs": list(map(_in_file, origin.inputs)),
         "outputs": list(map(_in_file, origin.outputs)),

@@ -6,7 +6,7 @@ only plain data arrives. Files beside the model are read here, so that the proce
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import astuple
 from itertools import accumulate
@@ -67,6 +67,15 @@ def parsed_bytes(data: bytes | bytearray, runs: Collection[str], shapes: Shapes)
         name = Piece(*told["external"][0]).tensor
         raise ImportFault(f"constant {quoted(name)} is in another file; load it with the model")
     return _raw(told, made)
+
+
+def other_files(path: Path) -> Mapping[str, bytes]:
+    """What other files hold of a model's constants, by the names that the model has for them.
+
+    Raises ImportFault where it is damaged, or names a file that may not be read, and OSError.
+    """
+    names = _asked("external", None, content(path))[0]["files"]
+    return dict(zip(names, _external([Piece(name, name, 0, None) for name in names], path.parent), strict=True))
 
 
 def in_opset(model: ModelProto) -> ModelProto:
@@ -143,6 +152,14 @@ def answer_raw(asked: Any, data: bytes) -> sandbox.Answer:
     except ImportFault as fault:
         return {"fault": str(fault)}, ()
     return {"model": made}, pieces
+
+
+def answer_external(asked: Any, data: bytes) -> sandbox.Answer:
+    """The names of other files that hold constants of a model."""
+    try:
+        return {"files": sorted({piece_of(each).location for each in tensors(file.proto_of(data))})}, ()
+    except ImportFault as fault:
+        return {"fault": str(fault)}, ()
 
 
 def answer_opset(asked: Any, data: bytes) -> sandbox.Answer:
