@@ -48,13 +48,18 @@ def _copies(graph: Graph) -> int:
 
 
 def measured(
-    board: targets.Board, named: Sequence[tuple[str, Graph]], folder: Path, pick: Pick = choose, zeros: bool = False
+    board: targets.Board,
+    named: Sequence[tuple[str, Graph]],
+    folder: Path,
+    pick: Pick = choose,
+    zeros: bool = False,
+    share: float = MICRO_SHARE,
 ) -> dict[str, Shape]:
-    """Each graph on one board, by name; `zeros` as in `measure`."""
+    """Each graph on one board, by name; `zeros` as in `measure`. `share`: of the arena, for inputs and outputs."""
     copies = [_copies(graph) if board.spec.tick_hz < COARSE_HZ else 1 for _, graph in named]
     work: list[int] = []
     taken: list[Found] = []
-    limit = int(board.arena_limit_bytes * MICRO_SHARE)
+    limit = int(board.arena_limit_bytes * share)
     for batch in micro.packed(limit, (g for (_, g), many in zip(named, copies, strict=True) for _ in range(many))):
         taken += measure(batch, board, Goal.TIME, folder, pick, zeros)["ops"]
         work += [node.op.macs(node.sig) for node in batch.nodes()]

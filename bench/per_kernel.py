@@ -34,15 +34,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.costs import Pick
 from bench.kernels import Shape, measured
 from bench.micro_graph import NONE, graph_of, s8
 from bench.micro_linear import linear
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Graph, Node
 from shoehorn_mcu.kernels import Instance, choose
+from shoehorn_mcu.kernels.catalogue import contract_of
+from shoehorn_mcu.kernels.choice import choices_on
 from shoehorn_mcu.machine import targets
 
 ROWS = 4
+SHARE = 0.7  # of the arena, for inputs and outputs; the rest is for scratch
 M4, M0, M55, ARM11, A53 = "mps2-an386", "microbit", "mps3-an547", "rpi-zero", "rpi-zero-2w"
 LIMITS = {M4: 0.5, M0: 2.0, M55: 1 / 16, ARM11: 0.5, A53: 3 / 16}
 DEPTHWISE_LIMITS = {**LIMITS, M55: 14 / 32, A53: 4 / 16}
@@ -235,14 +239,21 @@ BESIDE = {
 }
 
 
-def _pick(node: Node, machine: targets.Machine) -> Instance:
-    """The kernel that is chosen where there is scratch for it."""
-    return choose(node, replace(machine, scratch=True))
+def _picked(board: targets.Board) -> Pick:
+    """The fastest kernel of those for whose scratch the board has place."""
+    most = board.arena_limit_bytes * (1 - SHARE)
+
+    def pick(node: Node, machine: targets.Machine) -> Instance:
+        key = contract_of(node).key(node)
+        without = {(key, each.name) for each in choices_on(node, machine) if each.scratch_bytes(node) > most}
+        return choose(node, replace(machine, scratch=True, without=frozenset(without)))
+
+    return pick
 
 
 def measure(board: targets.Board, name: str, folder: Path) -> dict[str, Shape]:
     """The layers with earlier figures for the board `name`, on `board`."""
-    found = measured(board, [(layer, LAYERS[layer]) for layer in BESIDE[name]], folder, _pick, zeros=True)
+    found = measured(board, [(layer, LAYERS[layer]) for layer in BESIDE[name]], folder, _picked(board), True, SHARE)
     elements = {layer: LAYERS[layer].tensors["y"].type.elements for layer in found}
     return {layer: each if each.macs else replace(each, macs=elements[layer]) for layer, each in found.items()}
 
