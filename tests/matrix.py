@@ -581,7 +581,7 @@ def _bounded_reals(rng: Rng) -> Iterator[Graph]:
     one, two, none = ops.Padding(1, 1, 1, 1), ops.Padding(1, 1, 2, 2), ops.Padding()
     for inputs, outputs, width in ((3, 9, 9), (8, 4, 8), (5, 13, 5)):
         x, shared = (1, 3, width, inputs), {"stride": (1, 1), "dilation": (1, 1)}
-        wide = (1, 3, 2 * width + 2, inputs)
+        wide, odd = (1, 3, 2 * width + 2, inputs), (1, 3, 2 * width + 1, inputs)
         for graph in (
             linear(ops.Conv2d, rng, DATA[0], x, (outputs, 3, 3, inputs), padding=one, **shared),
             linear(
@@ -594,6 +594,9 @@ def _bounded_reals(rng: Rng) -> Iterator[Graph]:
             linear(ops.Dense, rng, DATA[0], (2, inputs), (outputs, inputs)),
             linear(
                 ops.DepthwiseConv2d, rng, DATA[0], wide, (1, 3, 3, inputs), stride=(1, 2), dilation=(1, 1), padding=one
+            ),
+            linear(  # the last column is padding, behind pixels that are not
+                ops.DepthwiseConv2d, rng, DATA[0], odd, (1, 3, 3, inputs), stride=(1, 2), dilation=(1, 1), padding=one
             ),
         ):
             real = as_float32(graph, rng)

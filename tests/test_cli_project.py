@@ -281,6 +281,8 @@ def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be(
     assert below["macs"] - below["recomputed_macs"] == least["macs"] and below["recomputed_macs"] > 0
     assert below["blocks"] and set(below["blocks"][0]) == {"block", "chunks", "band_rows"}
     assert 0 < enough["recomputed_macs"] <= below["recomputed_macs"]
+    told = gen("plan", DIGITS, "--sram", str(least["arena_bytes"] - 1)).stdout
+    assert f"{share:.1f} % of the MACs recomputed" in told
     assert (least["blocks"], least["recomputed_macs"]) == ([], 0)
 
 
