@@ -20,6 +20,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.importers import UnsupportedModel
 from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Array, DType, Graph, Op
+from shoehorn_mcu.ops.sigmoid16 import sigmoid16
 from shoehorn_mcu.passes import prove_int32, run
 
 CASES = 25
@@ -224,6 +225,15 @@ def test_all_tensors_of_a_model_and_its_optimised_graph_have_the_bytes_of_tflite
                 np.testing.assert_array_equal(ours[tensor.name], theirs[number].reshape(ours[tensor.name].shape))
         for runtime in (run_reference, run_portable):
             np.testing.assert_array_equal(runtime(optimised, [x])[result], ours[result], strict=True)
+
+
+def test_the_sigmoid_of_lstms_gives_the_bytes_of_tflite_micro_for_every_value() -> None:
+    """Its LOGISTIC computes the same where a step is 2^-12."""
+    every = np.arange(-(1 << 15), 1 << 15, dtype=np.int16)
+    x, y = (TensorSpec(name, (1, every.size), "INT16", (scale,)) for name, scale in (("x", 2.0**-12), ("y", STEP)))
+    theirs = oracle.run(single("LOGISTIC", [x], [y]).bytes(), [every.reshape(1, -1)])[1]
+
+    np.testing.assert_array_equal(sigmoid16(every.astype(np.int64)), theirs.reshape(-1))
 
 
 @pytest.mark.parametrize(

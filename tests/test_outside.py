@@ -45,6 +45,16 @@ def beside(end: Stored, found: Array, wanted: Array, tolerance: Tolerance, step:
     return compare([own], known.steps, {"y": found}, {"y": wanted}, tolerance, Comparison("x", "X", "x"))
 
 
+@needs_shared
+@pytest.mark.parametrize("name", ["resnet20-cifar10-qdq-int8.onnx", "mlperf-ad-int8.tflite"])
+def test_outputs_that_are_dequantised_last_are_worth_the_step_of_their_integers(name: str):
+    graph, _ = passes.run(importers.load(MODELS / name))
+    known = Outputs.of_graph(GraphDocument.model_validate_json(reference_files(graph, graph.name)["graph.json"]))
+    (last,) = [node for node in graph.nodes() if node.output.name in graph.outputs]
+
+    assert known.steps == ({last.output.name: last.x.type.quantised.scale} if name.endswith(".onnx") else {})
+
+
 def test_integers_are_counted_by_steps_and_their_real_difference_is_said():
     found = np.array([[0, 1, 2, 3], [100, 5, 5, 5]], np.int8)
     wanted = np.array([[0, 2, 4, 0], [93, 5, 5, 6]], np.int8)
