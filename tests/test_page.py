@@ -521,6 +521,9 @@ def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_t
     text = (tmp_path / "p.html").read_text()
     _, _, curve = text.partition("</svg>")  # behind that of the graph
     assert curve.count("<circle cx") == len(points) >= 3
+    places = [float(x) for x in re.findall(r'<circle cx="([^"]*)"', curve)]
+    (width,) = {float(found) for found in re.findall(r'viewBox="0 0 (\d+) ', curve)}
+    assert places == sorted(places) and 0 < places[0] < width / 2 < places[-1] < width
     assert text.count('<circle class="ring"') == text.count('<rect class="again"') == 1
     assert f"Below {min(once):,} bytes (shaded), MACs are recomputed." in text
     assert all(f"<td class=word>{p['arena_bytes']:,}</td>" in text for p in points)
