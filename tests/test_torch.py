@@ -31,6 +31,8 @@ importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the o
 
 from torch.nn import functional  # noqa: E402
 
+from shoehorn_mcu_host.folder.project import Project  # noqa: E402
+from tests.test_outside import compared  # noqa: E402
 from tests.torch_models import MODELS, Calls, MobileNetV2, Restores, Saves, Sum, seeded  # noqa: E402
 
 ops = torch.ops.quantized_decomposed
@@ -65,6 +67,21 @@ def check(model: Imported, module: Any, example: tuple[Any, ...]) -> None:
 def exported(module: Any, example: Any, path: Path, **options: Any) -> Path:
     torch.export.save(torch.export.export(module, example, **options), path)
     return path
+
+
+@pytest.mark.parametrize("kind", ["net.pt2", "net.pt"])
+def test_a_firmware_is_compared_with_what_pytorch_computes_of_its_file(kind: str, tmp_path: Path) -> None:
+    """In a process that is locked in: nothing that PyTorch imports there may want a folder of its own."""
+    module, example = next(iter(MODELS.values()))
+    path = tmp_path / kind
+    if kind.endswith(".pt2"):
+        exported(seeded(module), example, path)
+    else:
+        torch.jit.save(torch.jit.trace(seeded(module), example), path)
+    folder = tmp_path / "firmware"
+    shoehorn_mcu.generate(path, folder, shoehorn_mcu.PlanOptions(board="native"))
+
+    assert compared(Project.open(folder), path, "torch").is_within
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -25,7 +25,6 @@ from shoehorn_mcu_host.folder.documents import GraphDocument, SourceDocument, So
 from shoehorn_mcu_host.folder.plan import Array, Plan, Stored
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.folder.vectors import Vector, quantised
-from shoehorn_mcu_host.validate import runtimes
 from shoehorn_mcu_host.validate.comparison import OTHER_ORDER, Comparison, Tolerance, compare
 from shoehorn_mcu_host.validate.runtimes import RUNTIMES, Runtime
 
@@ -148,7 +147,7 @@ def _title(runtime: Runtime, head: Mapping[str, Any]) -> str:
 def _answer(runtime: Runtime, path: Path, request: object, given: bytes) -> tuple[Mapping[str, Any], bytearray]:
     """What the process of a runtime answers. Raises HostError where it cannot run the model."""
     try:
-        head, data = sandbox.answer(f"{runtimes.__name__}:answer_run", request, given, _LIMITS)
+        head, data = sandbox.answer(f"{runtime.process}:answer_run", request, given, _LIMITS)
     except sandbox.Ended as ended:
         why = f"its process {ended}"
     except sandbox.Failed as failed:

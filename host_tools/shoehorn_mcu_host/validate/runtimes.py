@@ -49,6 +49,7 @@ class Runtime:
     suffixes: tuple[str, ...]  # of the models that it runs
     opened: Callable[[Model], Session]
     exact: bool = False  # integers are Shoehorn's to the byte
+    process: str = __name__  # the module whose process runs it
     judged: bool = True  # False: its kernels are not those that Shoehorn computes as, and a difference is no fault
 
 
@@ -161,7 +162,14 @@ RUNTIMES: Mapping[str, Runtime] = {
     "tflite-micro": Runtime(
         "TensorFlow Lite Micro", "tflite_micro", "shoehorn-mcu[tflite-micro]", _TFLITE, _tflite_micro, exact=True
     ),
-    "torch": Runtime("PyTorch", "torch", "shoehorn-mcu[torch]", (".pt2", ".pt", ".pth", ".ts"), _torch),
+    "torch": Runtime(
+        "PyTorch",
+        "torch",
+        "shoehorn-mcu[torch]",
+        (".pt2", ".pt", ".pth", ".ts"),
+        _torch,
+        process=f"{__package__}.torch_runtime",
+    ),
 }
 """By the word that `--against` takes."""
 
