@@ -18,7 +18,7 @@ from shoehorn_mcu.cli import outside, plan, quantize, slim, validate
 from shoehorn_mcu.firmware.kept_cost import Cost
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.slim import record
-from shoehorn_mcu.slim.price import Price
+from shoehorn_mcu.slim.price import OtherKernel, Price
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate.accuracy import Accuracy, Labels
 from shoehorn_mcu_host.validate.comparison import Compared, Comparison, Tolerance
@@ -164,15 +164,17 @@ def test_the_end_of_gen_slim_says_what_was_gained(
     final: record.Trial | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     test = (record.Compared("the original", 90, 100), record.Compared("slim", 88, 100, 5, 3))
-    real = replace(AFTER, cycles=2100)
-    end = record.Record({}, True, BEFORE, {}, (), "no move is left", final, real, (), (), test)
+    other = OtherKernel("conv1", "fast", "slow")
+    made_up = replace(AFTER, cycles=1900)
+    end = record.Record({}, True, BEFORE, {}, (), "no move is left", final, made_up, (other,) * 5, (), test)
     slim._print_end(end, Path("net-slim"), BOARD)
 
     said = capsys.readouterr().out
     times = ("2,000 cycles (4.00", "1,024", "512") if final else ("8,000 cycles (1.00", "4,096", "2,048")
     assert f"mps2-an386: 8,000 -> {times[0]} times as fast), arena 4,096 -> {times[1]}" in said
     assert "(5 lost, 3 won)" in said and "-2.0 ± " in said
-    assert "with its own weights the int8 network takes 2,100 cycles\n" in said
+    assert "by made-up weights, with which it would take 1,900 cycles: with its own weights 'conv1' has slow, " in said
+    assert said.count("'conv1' has slow, not fast") == 3 and "and 2 more in slim.html\n" in said
     assert (
         "ended because no move is left; wrote net-slim; next: gen plan net-slim/slim-int8.onnx --board mps2-an386"
         in said

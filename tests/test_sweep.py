@@ -860,7 +860,7 @@ def test_the_page_says_first_where_bytes_differ() -> None:
 
 
 def test_numbers_of_the_printed_rows_end_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    plain: dict[str, Any] = dict.fromkeys((*TIMES, "kind", "time_unit"))
+    plain: dict[str, Any] = dict.fromkeys((*TIMES, "kind", "message", "time_unit"))
     plain |= {"model": "digits", "options": "", "status": Status.PLANNED, "time_unit": "cycles"}
     name = next(name for name, unit in TIMES.items() if not unit)
     made = [(1_024, 7), (23_520, 11_000_000), (672, 288_117)]
