@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from onnx import ModelProto
 
+from shoehorn_mcu import quantisation
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.importers.onnx.importer import import_model
@@ -196,6 +198,20 @@ def test_a_goal_is_reached_by_the_cycles_of_the_weights_that_a_network_has(monke
 
     monkeypatch.setattr(Prices, "of_int8", refused)
     assert "the goal is" in aim.missing(small) and aim.price(small).time == 2 * aim.made_up_price(small).time
+
+
+def test_the_original_is_quantised_once_however_many_networks_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step asks for its figures again."""
+    made: list[ModelProto] = []
+    monkeypatch.setattr(quantisation, "quantized", lambda model, *_: made.append(model) or model)
+    original, others = model().graph, [moved.graph for moved in moves(model().graph, ["shrink", "reduce"], 0.5)]
+    judge = Judge(Still(), model().ends, data().train, original)
+    first = judge._quantised(original)
+
+    assert len(others) > 3
+    for graph in others:
+        assert judge._quantised(graph) is judge._quantised(graph)
+    assert judge._quantised(original) is first and len(made) == 1 + len(others)
 
 
 def test_steps_are_made_until_the_goal_is_reached(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Aim:
     prices: Prices
     recipe: Recipe
     original: Graph
-    int8: Callable[[Graph], Graph]  # the quantised form of a float32 graph, the same object each time
+    int8: Callable[[Graph], Graph]  # the quantised form of a float32 graph, of the original the same each time
 
     def price(self, graph: Graph) -> Price:
         """The price of a network that is kept: with the smallest arena where that is to become less."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _ABOVE_CHANCE = 1.5  # times the share that guessing has right, which an original must reach
 CALIBRATED = 256  # training samples that find the ranges of activations
-_KNOWN = 4  # quantised networks that are kept for a second question: the original, the last ones and a control
+_KNOWN = 3  # quantised networks that are kept for a second question, besides the original
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Judge:
     original: Graph
     say: Callable[[str], None] = lambda _: None
     _wanted: dict[int, NDArray[np.int64]] = field(default_factory=dict)
-    _known: deque[_Quantised] = field(default_factory=lambda: deque(maxlen=_KNOWN))
+    _known: list[_Quantised] = field(default_factory=list)
 
     def wanted(self, part: Samples) -> NDArray[np.int64]:
         """The right answers."""
@@ -84,7 +83,9 @@ class Judge:
             some = as_in_file(graph, self.ends, Samples(self.train.x[:CALIBRATED], None))
             model = quantisation.quantized(self.model(graph), some, self.say)
             known = _Quantised(graph, model, with_int8_ends(import_model(model, self.original.name).graph))
-            self._known.append(known)
+            first = [each for each in self._known if each.graph is self.original]
+            last = [each for each in self._known if each.graph is not self.original]
+            self._known = [*first, *last[1 - _KNOWN :], known]
         return known
 
     def model(self, graph: Graph) -> ModelProto:
