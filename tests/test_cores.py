@@ -287,6 +287,18 @@ def test_more_cores_than_there_are_is_one_line(name: str, number: int, line: str
     assert not (tmp_path / "never").exists()
 
 
+@pytest.mark.parametrize(("name", "program"), [("rpi-pico", "rp2040py"), ("rpi-pico2", "unicorn")])
+def test_an_emulator_with_one_core_of_a_chip_says_so(name: str, program: str, gen: Gen, tmp_path: Path):
+    pytest.importorskip(program)
+    folder = tmp_path / "two"
+    assert gen("firmware", "--board", name, "--cores", 2, "--out", folder).stdout.endswith(f"gen validate {folder}\n")
+
+    for command in ("validate", "bench"):
+        done = gen(command, folder, "--emulate")
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert f"{name}: {program} has one of its cores, and layers are divided among 2; give --port" in done.stderr
+
+
 @pytest.mark.parametrize("number", ["0", "65", "two"])
 def test_a_number_of_cores_that_is_none_is_wrong_usage(number: str, gen: Gen):
     done = gen("plan", DIGITS, "--cores", number)

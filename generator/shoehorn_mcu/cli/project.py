@@ -38,6 +38,7 @@ from shoehorn_mcu.firmware import build, several
 from shoehorn_mcu.firmware.options import TABLE, Group, PlanOptions, resolved
 
 if TYPE_CHECKING:
+    from shoehorn_mcu.machine.targets import Board
     from shoehorn_mcu.quantisation import Quantized
 
 
@@ -167,7 +168,7 @@ def firmware(
     print_plan(planned, board)
     if made is not None:
         out.print(summary(made), soft_wrap=True)
-    following = ["gen", "validate", str(folder), *(["--emulate"] if board.spec.emulator else [])]
+    following = _validating(folder, board, planned.unit.cores)
     if framework != frameworks.NONE:
         following = ["pio", "run", "-d", str(folder)]
     out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
@@ -209,8 +210,15 @@ def _write_several(
         emit_json({**reports[0], "together": together.json(), "models": reports})
         return
     print_together(together)
-    following = ["gen", "validate", str(folder), *(["--emulate"] if board.spec.emulator else [])]
+    following = _validating(folder, board, together.cores)
     out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
+
+
+def _validating(folder: Path, board: Board, cores: int) -> list[str]:
+    """The command that validates a written folder, in the board's emulator where that has so many cores."""
+    emulator = board.spec.emulator
+    emulates = emulator is not None and (cores == 1 or emulator.row.has_all_cores)
+    return ["gen", "validate", str(folder), *(["--emulate"] if emulates else [])]
 
 
 _MODEL_ONLY = (*TABLE, "html", "with_pareto")

@@ -57,6 +57,7 @@ class Emulator:
     install: str  # what to do where it is missing
     what_for: str = ""  # the boards that a program on PATH emulates
     is_qemu: bool = False  # it has QEMU's command line, and a manifest names a machine
+    has_all_cores: bool = True  # of a chip with several
     module: str = ""  # a module of Shoehorn runs it, in a process of its own
     needs: str = ""  # the package that the module imports; empty: a program on PATH
     families: frozenset[str] = frozenset()  # the families whose chips it has; empty: any that a manifest gives
@@ -82,6 +83,7 @@ EMULATORS: Mapping[str, Emulator] = {
         Level.CORE,
         Counts.INSTRUCTIONS,
         _PIP,
+        has_all_cores=False,
         module=f"{_MACHINES}.bare_core",
         needs="unicorn",
         ticks_are_counts=True,
@@ -90,6 +92,7 @@ EMULATORS: Mapping[str, Emulator] = {
         Level.EMULATOR,
         Counts.CYCLES,
         _PIP,
+        has_all_cores=False,
         module=f"{_MACHINES}.pico",
         needs="rp2040py",
         families=frozenset({"rp2040"}),
