@@ -16,7 +16,6 @@ from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.board.machines.job import Job
 from shoehorn_mcu_host.board.ports import text_of
 from shoehorn_mcu_host.folder import documents
-from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 
 _START_SECONDS = 20.0
@@ -116,10 +115,6 @@ def emulate(
     if not project.elf.is_file():
         raise HostError(f"{project.folder}: not built yet; gen emulate builds it")
     emulators.require(emulator["program"])
-    if not EMULATORS[emulator["program"]].has_all_cores and (cores := Plan.of(project).cores) > 1:
-        said = f"{emulator['program']} has one of its cores, and layers are divided among {cores}"
-        cure = "give --port with the board's serial port, or write the firmware without --cores"
-        raise HostError(f"{project.board_id}: {said}; {cure}")
     if emulator["program"] == "native":
         system.require_native()
         return _native(project)

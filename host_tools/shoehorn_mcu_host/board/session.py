@@ -54,6 +54,7 @@ def connected(
             link.select(project.number)
             yield link
         return
+    _require_cores(project, plan.cores)
     with emulate(project, counted, arguments) as machine:
         try:
             with Link(Port(machine.url), timing) as link:
@@ -61,6 +62,15 @@ def connected(
                 yield link
         except HostError as error:
             raise HostError(machine.fault() or str(error)) from error
+
+
+def _require_cores(project: Project, cores: int) -> None:
+    """Raises HostError where the board's emulator lacks cores that a plan uses: the firmware would wait for them."""
+    emulator = project.spec["emulator"]
+    if emulator and cores > 1 and not EMULATORS[emulator["program"]].has_all_cores:
+        said = f"{emulator['program']} has one of its cores, and layers are divided among {cores}"
+        cure = "give --port with the board's serial port, or write the firmware without --cores"
+        raise HostError(f"{project.board_id}: {said}; {cure}")
 
 
 def turn(link: Link, project: Project, plan: Plan) -> Link:
