@@ -494,10 +494,10 @@ def main() -> None:
                 table["cycles"]["kernels"] |= costs_of_kernels(in_cycles(results), 0, table["cycles"], word)
             table = code.only([word]).into(table)
         else:
-            before, table = tables.get(cpu, {}), code.into(table_of(results, tick))
+            off = tables.get(cpu, {}).get("cycles", {}).get("float32_off")
+            table = code.into(table_of(results, tick))
             if counted := in_cycles(results):
-                told = {key: value for key, value in before.get("cycles", {}).items() if key == "float32_off"}
-                table["cycles"] = table_of(counted, 0) | told
+                table["cycles"] = table_of(counted, 0) | ({} if off is None else {"float32_off": off})
         found[name] = results, table
         (out / f"{cpu}.costs.json").write_text(costs_files.text(table))
         if arguments.write:

@@ -253,7 +253,8 @@ def _picked(board: targets.Board) -> Pick:
 
 def measure(board: targets.Board, name: str, folder: Path) -> dict[str, Shape]:
     """The layers with earlier figures for the board `name`, on `board`."""
-    found = measured(board, [(layer, LAYERS[layer]) for layer in BESIDE[name]], folder, _picked(board), True, SHARE)
+    layers = [(layer, LAYERS[layer]) for layer in BESIDE[name]]
+    found = measured(board, layers, folder, _picked(board), zeros=True, share=SHARE)
     elements = {layer: LAYERS[layer].tensors["y"].type.elements for layer in found}
     return {layer: each if each.macs else replace(each, macs=elements[layer]) for layer, each in found.items()}
 

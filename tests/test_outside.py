@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -303,6 +304,9 @@ def test_constants_in_a_file_beside_the_model_are_those_that_the_firmware_has(tm
         outside.source_of(project, model)
     weights.unlink()
     with pytest.raises(InputError, match=r"m.onnx.data: cannot be read \(No such file or directory\)"):
+        outside.source_of(project, model)
+    os.mkfifo(weights)
+    with pytest.raises(HostError, match=r"m.onnx.data: is not the file that the firmware's weights are from"):
         outside.source_of(project, model)
 
 

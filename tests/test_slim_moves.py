@@ -320,7 +320,7 @@ def test_made_up_weights_cost_what_real_ones_do(name: str, board: str) -> None:
     real = with_int8_ends(import_model(quantized(as_onnx(graph), Samples({end: x})), "real").graph)
     made_up, wanted = Prices(target).of(graph), Prices(target).of_int8(real)
     named = other_kernels(graph, real, target)  # a kernel may refuse some channel of random weights
-    assert len(named) <= 4
+    assert len(named) <= (4 if name == "mobilenet" else 2)
     assert made_up.time == pytest.approx(wanted.time, rel=0.1 if named else 0.01)  # one layer of few costs a third more
     assert (made_up.macs, made_up.sram) == (wanted.macs, wanted.sram)
 

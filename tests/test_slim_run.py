@@ -184,7 +184,7 @@ def test_a_run_says_which_goal_it_reached(until: str, said: str) -> None:
 
 
 def test_a_goal_is_reached_by_the_cycles_of_the_weights_that_a_network_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not by those of made-up weights, which no kernel refuses."""
+    """The cycles of made-up weights, which no kernel refuses, do not count."""
     original = model().graph
     small = min((moved.graph for moved in moves(original, ["shrink", "reduce"], 0.5)), key=lambda graph: graph.macs)
     share = macs_price(Prices(BOARD), small).time / macs_price(Prices(BOARD), original).time

@@ -31,6 +31,7 @@ from shoehorn_mcu_host.validate.decoders import pixels
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_NAMED = 3  # layers with other kernels, in the terminal
 
 
 class _Group(Enum):
@@ -253,8 +254,10 @@ def _print_end(record: Record, folder: Path, board: Board) -> None:
         soft_wrap=True,
     )
     if record.made_up is not None and record.other_kernels:
-        told = ", ".join(f"'{each.layer}' has {each.real}, not {each.made_up}" for each in record.other_kernels[:3])
-        more = f", and {len(record.other_kernels) - 3} more in slim.html" if len(record.other_kernels) > 3 else ""
+        others = record.other_kernels
+        told = ", ".join(f"'{each.layer}' has {each.real}, not {each.made_up}" for each in others[:_NAMED])
+        left = len(others) - _NAMED
+        more = f", and {left} more in slim.html" if left > 0 else ""
         out.print(
             f"moves were chosen by made-up weights, with which it would take {record.made_up.time:,} {unit}: with its "
             f"own weights {told}{more}",

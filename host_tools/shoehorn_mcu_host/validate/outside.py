@@ -80,9 +80,10 @@ def source_of(project: Project, given: Path | None, *folders: Path) -> Source:
 
 def _other(model: Path, name: str, digest: str) -> bytes:
     """A file beside a model. Raises InputError where it cannot be read, HostError where it is another one."""
-    data = _content(model.parent / name)
+    place = model.parent / name
+    data = _content(place) if place.is_file() or not place.exists() else b""  # a pipe is not waited for
     if hashlib.sha256(data).hexdigest() != digest:
-        raise HostError(f"{model.parent / name}: is not the file that the firmware's weights are from; write it again")
+        raise HostError(f"{place}: is not the file that the firmware's weights are from; write it again")
     return data
 
 

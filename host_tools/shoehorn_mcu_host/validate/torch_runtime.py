@@ -15,7 +15,7 @@ _NEEDED = ("torch", "torch.export.pt2_archive._package", "torch.ao.quantization.
 
 
 def prepare() -> None:
-    """Imports what a model needs; a request says what is missing."""
+    """Imports the modules of PyTorch that run a model; the answer to a request names a module that is missing."""
     for name in _NEEDED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

@@ -320,7 +320,7 @@ class _Around(NamedTuple):
 
 @lru_cache(_REMEMBERED)
 def _around(flow: Flow, start: int, end: int) -> _Around:
-    """The rows that are in memory around the ops [start, end); those of the last groups are remembered."""
+    """The rows that are in memory around the ops [start, end). What was found for the last groups is remembered."""
     touched = {each.tensor for op in range(start, end) for each in flow.taps[op]}
     found = _Around([], [], {})
     for name in (name for name, born in flow.born.items() if born < end):

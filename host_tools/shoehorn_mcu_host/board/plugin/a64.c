@@ -279,7 +279,7 @@ static sh_a64 three_same(uint32_t c, int32_t holds)
     return insn;
 }
 
-// Operations whose result has elements twice, or half, as wide as those of an operand.
+// Operations whose result has elements of twice or of half the width of an operand's elements.
 static sh_a64 three_different(uint32_t c)
 {
     uint32_t op = field(c, 12, 4), rd = field(c, 0, 5);
