@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from shoehorn_mcu.importers import ImportFault, load, onnx_model, other_files
-from shoehorn_mcu.importers.onnx import apart, external
+from shoehorn_mcu.importers import ImportFault, imported, load, onnx_model, other_files
+from shoehorn_mcu.importers.onnx import external
 from shoehorn_mcu.importers.onnx.file import load_proto
 from shoehorn_mcu.importers.onnx.importer import import_model
 
@@ -117,8 +117,9 @@ def test_files_with_constants_are_known_by_their_hashes(tmp_path: Path) -> None:
     inside = model(add(), initializer=[onnx.numpy_helper.from_array(VALUES, "w")])
     (whole := tmp_path / "whole.onnx").write_bytes(inside.SerializeToString())
 
-    assert other_files(path) == {"w.bin": hashlib.sha256(VALUES.tobytes()).hexdigest()}
-    assert other_files(whole) == {}
+    assert imported(path, {}).others == {"w.bin": hashlib.sha256(VALUES.tobytes()).hexdigest()}
+    assert other_files(path) == (tmp_path / "w.bin",)
+    assert imported(whole, {}).others == {} and other_files(whole) == ()
     (tmp_path / "w.bin").unlink()
     with pytest.raises(ImportFault, match=r"net.onnx: constant 'w.bin' is in 'w.bin', which is not beside the model"):
         other_files(path)
@@ -174,26 +175,25 @@ def test_what_is_no_file_of_the_folder(name: str, folder: Path) -> None:
     piece = external.piece_of(outside(location, length="16"))
 
     with pytest.raises(ImportFault, match=said.replace("the file has", "that file has")):
-        external.elements(piece, folder)
+        external.elements([piece], folder)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 @pytest.mark.parametrize("location", ["inner/w.bin", "within", "./inner//w.bin"])
 def test_files_within_the_folder_are_read(location: str, folder: Path) -> None:
-    assert external.elements(external.piece_of(outside(location)), folder) == VALUES.tobytes()
-    with pytest.raises(ImportFault, match=r"with it more than .* bytes of external data would be read"):
-        external.elements(external.piece_of(outside(location)), folder, most=15)
+    digests = {location: hashlib.sha256(VALUES.tobytes()).hexdigest()}
+    assert external.elements([external.piece_of(outside(location))], folder) == ([VALUES.tobytes()], digests)
 
 
 def test_all_pieces_together_are_no_more_than_the_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "w.bin").write_bytes(VALUES.tobytes())
     pieces = [external.piece_of(outside("w.bin", name)) for name in ("w", "v")]
 
-    monkeypatch.setattr(apart, "MOST_BYTES", 32)
-    assert apart._external(pieces, tmp_path) == [VALUES.tobytes()] * 2
-    monkeypatch.setattr(apart, "MOST_BYTES", 31)
+    monkeypatch.setattr(external, "MOST_BYTES", 32)
+    assert external.elements(pieces, tmp_path)[0] == [VALUES.tobytes()] * 2
+    monkeypatch.setattr(external, "MOST_BYTES", 31)
     with pytest.raises(ImportFault, match="with it more than"):
-        apart._external(pieces, tmp_path)
+        external.elements(pieces, tmp_path)
 
 
 def test_a_model_in_memory_has_all_its_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +229,29 @@ def test_elements_are_within_the_file(offset: int, length: int, said: str, tmp_p
 
     if said:
         with pytest.raises(ImportFault, match=said):
-            external.elements(piece, tmp_path)
+            external.elements([piece], tmp_path)
     else:
-        assert external.elements(piece, tmp_path) == VALUES.tobytes()[offset : offset + length]
+        assert external.elements([piece], tmp_path)[0] == [VALUES.tobytes()[offset : offset + length]]
+
+
+def test_pieces_of_several_files_keep_their_order(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_bytes(name.encode() * 8)
+    said = (("a", 0), ("b", 1), ("a", 4), ("b", 0))
+    pieces = [external.piece_of(outside(name, offset=str(offset), length="2")) for name, offset in said]
+
+    held, digests = external.elements(pieces, tmp_path)
+
+    assert held == [b"aa", b"bb", b"aa", b"bb"]
+    assert digests == {name: hashlib.sha256(name.encode() * 8).hexdigest() for name in "ab"}
+
+
+def test_a_small_part_of_a_large_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the models of a zoo share one file of weights."""
+    monkeypatch.setattr(external, "MOST_BYTES", 32)
+    (tmp_path / "w.bin").write_bytes(b"\0" * 1024 + VALUES.tobytes())
+    path = tmp_path / "net.onnx"
+    path.write_bytes(PLACES["constant"](outside("w.bin", offset="1024", length="16")).SerializeToString())
+
+    assert other_files(path) == (tmp_path / "w.bin",)
+    assert {*imported(path, {}).others} == {"w.bin"}

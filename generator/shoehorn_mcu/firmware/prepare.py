@@ -181,7 +181,7 @@ def _origin(found: Imported, model: Model, sha256: str, options: Options) -> Ori
     return Origin(
         model.name,
         sha256,
-        importers.other_files(model),
+        found.others,
         inputs=inputs,
         outputs=outputs,
         states=dict(options.states),

@@ -5,8 +5,7 @@ What only models of ONNX and PyTorch need, or only `forms`, is imported on first
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -133,17 +132,17 @@ def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
         return model
 
 
-def other_files(path: Path) -> Mapping[str, str]:
-    """The SHA-256 of other files that hold constants of a model, by the names that it has for them; .onnx has some.
+def other_files(path: Path) -> tuple[Path, ...]:
+    """The other files that hold constants of a model, which only .onnx has; they are not read.
 
     Raises ImportFault.
     """
     if path.suffix.lower() != ".onnx":
-        return {}
+        return ()
     from shoehorn_mcu.importers.onnx import apart
 
     with _named(path):
-        return {name: hashlib.sha256(data).hexdigest() for name, data in apart.other_files(path).items()}
+        return apart.other_files(path)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -82,6 +82,7 @@ class Imported:
     `in_float` are those of the `quantised_linear` convolutions, dense layers and products of matrices whose weights or
     activations are quantised in the file that nevertheless compute in float32. `others_in_float` are all other ops
     whose operands and results are quantised in the file, and that the importer makes ops on float32 of.
+    `others` are the SHA-256 of other files that constants were read from, by the names that the model has for them.
     """
 
     graph: Graph
@@ -90,6 +91,7 @@ class Imported:
     in_float: tuple[InFloat, ...] = ()
     quantised_linear: int = 0
     others_in_float: tuple[InFloat, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 def macs_of(ops: Sequence[Op], tensors: Mapping[str, Tensor]) -> int | None:

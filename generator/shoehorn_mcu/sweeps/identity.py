@@ -95,7 +95,7 @@ def model_sha256(path: str) -> str:
 def _others(path: str, _size: int, _changed: int) -> tuple[Path, ...]:
     """The other files of a model; none where it cannot be imported, which the import says."""
     try:
-        return tuple(Path(path).parent / name for name in other_files(Path(path)))
+        return other_files(Path(path))
     except ShoehornError:
         return ()
 

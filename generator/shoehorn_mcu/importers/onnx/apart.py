@@ -6,9 +6,9 @@ only plain data arrives. Files beside the model are read here, so that the proce
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault
 from shoehorn_mcu.importers.lowering.node import RawNode
 from shoehorn_mcu.importers.onnx import file
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
-from shoehorn_mcu.importers.onnx.external import MOST_BYTES, Piece, elements, piece_of, put, tensors
+from shoehorn_mcu.importers.onnx.external import Piece, elements, piece_of, places, put, tensors
 from shoehorn_mcu.importers.onnx.file import RawInput, RawModel
 from shoehorn_mcu.importers.source import Shapes, Source, SourceOp, SourceTensor
 from shoehorn_mcu.ops.laws import quoted
@@ -42,10 +42,11 @@ def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
     data = content(path)
     asked = {"runs": sorted(runs), "shapes": shapes}
     told, made = _asked("raw", asked, data)
-    if "external" in told:
-        held = _external([Piece(*each) for each in told["external"]], path.parent)
-        told, made = _asked("raw", asked | {"sizes": [len(each) for each in held]}, b"".join((data, *held)))
-    return _raw(told, made)
+    if "external" not in told:
+        return _raw(told, made)
+    held, digests = elements([Piece(*each) for each in told["external"]], path.parent)
+    told, made = _asked("raw", asked | {"sizes": [len(each) for each in held]}, b"".join((data, *held)))
+    return replace(_raw(told, made), others=digests)
 
 
 def seen(path: Path) -> Source:
@@ -69,13 +70,13 @@ def parsed_bytes(data: bytes | bytearray, runs: Collection[str], shapes: Shapes)
     return _raw(told, made)
 
 
-def other_files(path: Path) -> Mapping[str, bytes]:
-    """What other files hold of a model's constants, by the names that the model has for them.
+def other_files(path: Path) -> tuple[Path, ...]:
+    """The other files that hold constants of a model.
 
     Raises ImportFault where it is damaged, or names a file that may not be read, and OSError.
     """
     names = _asked("external", None, content(path))[0]["files"]
-    return dict(zip(names, _external([Piece(name, name, 0, None) for name in names], path.parent), strict=True))
+    return places([Piece(name, name, 0, None) for name in names], path.parent)
 
 
 def in_opset(model: ModelProto) -> ModelProto:
@@ -109,15 +110,6 @@ def _asked(name: str, asked: object, data: bytes | bytearray) -> tuple[Any, byte
     if "fault" in told:
         raise ImportFault(told["fault"])
     return told, made
-
-
-def _external(pieces: list[Piece], folder: Path) -> list[bytes]:
-    """The contents of each. Raises ImportFault and OSError."""
-    held, total = [], 0
-    for piece in pieces:
-        held.append(elements(piece, folder, MOST_BYTES - total))
-        total += len(held[-1])
-    return held
 
 
 def _raw(told: Any, made: bytearray) -> RawModel:

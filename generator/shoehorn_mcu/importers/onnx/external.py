@@ -6,11 +6,14 @@ only. So no tensor is left that it could read: each one's elements are put in it
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +23,7 @@ from shoehorn_mcu.ops.laws import quoted
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
-MOST_BYTES = 1 << 31  # in all these files of a model, as in the model itself
+MOST_BYTES = 1 << 31  # of a model that are in other files, as in the model itself
 _TENSOR = "TensorProto"
 _TYPES = ("ValueInfoProto", "TypeProto", "TensorAnnotation")  # which hold no tensors, and are many
 
@@ -62,11 +65,35 @@ def piece_of(tensor: TensorProto) -> Piece:
     return Piece(tensor.name, said.get("location", ""), int(said.get("offset", 0)), length)
 
 
-def elements(piece: Piece, folder: Path, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a piece, at most so many.
+def elements(pieces: Sequence[Piece], folder: Path) -> tuple[list[bytes], Mapping[str, str]]:
+    """The bytes of each piece, and the SHA-256 of each file that they are in, by its location.
 
-    Raises ImportFault where they are not in a regular file within the folder, and OSError.
+    Raises ImportFault where a piece is not in a regular file within the folder, or all are too many bytes, and OSError.
     """
+    held, digests, left = [b""] * len(pieces), {}, MOST_BYTES
+    for location in dict.fromkeys(piece.location for piece in pieces):
+        inside = {number: piece for number, piece in enumerate(pieces) if piece.location == location}
+        with _opened(next(iter(inside.values())), folder) as file:
+            for number, piece in inside.items():
+                held[number] = _part(piece, file, left)
+                left -= len(held[number])
+            file.seek(0)
+            digests[location] = hashlib.file_digest(file, "sha256").hexdigest()
+    return held, digests
+
+
+def places(pieces: Iterable[Piece], folder: Path) -> tuple[Path, ...]:
+    """The files that pieces are in. Raises as `elements`, and reads nothing."""
+    found = []
+    for piece in pieces:
+        with _opened(piece, folder) as file:
+            found.append(Path(file.name))
+    return tuple(dict.fromkeys(found))
+
+
+@contextmanager
+def _opened(piece: Piece, folder: Path) -> Iterator[BufferedReader]:
+    """The file that a piece is in."""
     what = f"constant {quoted(piece.tensor)}"
     if not piece.location or "\0" in piece.location:
         raise ImportFault(f"{what}: its external data names no file; export it again")
@@ -78,22 +105,28 @@ def elements(piece: Piece, folder: Path, most: int = MOST_BYTES) -> bytes:
         raise ImportFault(f"{what} is in {quoted(place.name)}, which is not beside the model")
     # The path has no links now; one that is put there meanwhile is not followed, and a pipe is not waited for.
     flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"))
-    with os.fdopen(os.open(within, flags), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+    with open(within, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ImportFault(f"{what} is in {quoted(place.name)}, which is no regular file")
-        rest = found.st_size - piece.offset
-        count = rest if piece.length is None else piece.length
-        if rest < 0 or count > rest:
-            said = f"behind byte {piece.offset:,}" + ("" if rest < 0 else f" with {count:,} bytes")
-            raise ImportFault(
-                f"{what} is said to be in {quoted(place.name)}, {said}, and that file has {found.st_size:,} bytes; "
-                "copy it again, or export the model again"
-            )
-        if count > most:
-            raise ImportFault(f"{what}: with it more than {MOST_BYTES:,} bytes of external data would be read")
-        file.seek(piece.offset)
-        return file.read(count)
+        yield file
+
+
+def _part(piece: Piece, file: BufferedReader, most: int) -> bytes:
+    """The bytes of a piece, at most so many."""
+    what, name = f"constant {quoted(piece.tensor)}", quoted(Path(piece.location).name)
+    size = os.fstat(file.fileno()).st_size
+    rest = size - piece.offset
+    count = rest if piece.length is None else piece.length
+    if rest < 0 or count > rest:
+        said = f"behind byte {piece.offset:,}" + ("" if rest < 0 else f" with {count:,} bytes")
+        raise ImportFault(
+            f"{what} is said to be in {name}, {said}, and that file has {size:,} bytes; "
+            "copy it again, or export the model again"
+        )
+    if count > most:
+        raise ImportFault(f"{what}: with it more than {MOST_BYTES:,} bytes of external data would be read")
+    file.seek(piece.offset)
+    return file.read(count)
 
 
 def put(tensor: TensorProto, data: bytes | memoryview) -> None:

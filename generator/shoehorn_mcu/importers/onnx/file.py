@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.lowering.node import BY_SCALE, DOMAINS, RawNode, array_of
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
 from shoehorn_mcu.importers.onnx.calls import check_calls, every_node
-from shoehorn_mcu.importers.onnx.external import MOST_BYTES, elements, piece_of, put, tensors
+from shoehorn_mcu.importers.onnx.external import elements, piece_of, put, tensors
 from shoehorn_mcu.importers.onnx.fold import dtype_of, fixed_shape, folded, limited, unknown_operand
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ops.laws import quoted
@@ -60,15 +60,14 @@ class RawModel:
     shapes: Mapping[str, tuple[int, ...]]  # of all values whose shape is known or declared
     declared: Mapping[str, Declared]  # what the file declares of its values
     folded: int  # nodes of the file whose results are among the constants
+    others: Mapping[str, str] = field(default_factory=dict)  # the SHA-256 of other files that hold constants
 
 
 def load_proto(path: Path) -> ModelProto:
     """The model in a file with all its constants. Raises ImportFault, without the file's name, where it is damaged."""
     model = proto_of(content(path))
-    left = MOST_BYTES
-    for tensor in [*tensors(model)]:
-        data = elements(piece_of(tensor), path.parent, left)
-        left -= len(data)
+    outside = [*tensors(model)]
+    for tensor, data in zip(outside, elements([*map(piece_of, outside)], path.parent)[0], strict=True):
         put(tensor, data)
     return model
 

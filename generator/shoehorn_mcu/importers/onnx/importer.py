@@ -73,7 +73,7 @@ def _imported(raw: RawModel, name: str) -> Imported:
     orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
     ends = {each: _in_file(graph.tensors[each], order) for each, order in orders.items()}
     others = tuple(made.others_in_float.values())
-    return Imported(graph, ends, raw.folded, tuple(made.in_float), made.quantised_linear, others)
+    return Imported(graph, ends, raw.folded, tuple(made.in_float), made.quantised_linear, others, raw.others)
 
 
 def _in_file(tensor: Tensor, order: tuple[int, ...]) -> FileTensor:
