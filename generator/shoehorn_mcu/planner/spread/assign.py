@@ -17,13 +17,14 @@ from shoehorn_mcu.planner.spread.places import Group
 
 def _alive(groups: Sequence[Group]) -> NDArray[np.int64]:
     """Bytes alive by moment and group, at the moments that matter: those with less alive than another are left out."""
-    starts = sorted({p.first for g in groups for pieces in g.pieces.values() for p in pieces})
-    place = {moment: i for i, moment in enumerate(starts)}
+    pieces = [
+        (n, p.first, p.last, p.bytes) for n, group in enumerate(groups) for own in group.pieces.values() for p in own
+    ]
+    number, first, last, size = np.array(pieces, np.int64).reshape(-1, 4).T
+    starts = np.unique(first)
     found = np.zeros((len(starts) + 1, len(groups)), np.int64)
-    for number, group in enumerate(groups):
-        for piece in chain.from_iterable(group.pieces.values()):
-            found[place[piece.first], number] += piece.bytes
-            found[int(np.searchsorted(starts, piece.last, "right")), number] -= piece.bytes
+    np.add.at(found, (np.searchsorted(starts, first), number), size)
+    np.subtract.at(found, (np.searchsorted(starts, last, "right"), number), size)
     lines = np.unique(found.cumsum(axis=0)[:-1], axis=0)
     if len(lines) > ASSIGN.COMPARED:
         return lines
