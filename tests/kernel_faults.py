@@ -687,6 +687,13 @@ OWN = {
         ("tail", "channels - i);", "channels - i - 1);"),  # the last element
         ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
     ),
+    "mul_s8_neon": (
+        ("tail", "i < count; i++) {\n        y[i]", "i < count - 1; i++) {\n        y[i]"),  # the last element
+        ("tail", "vst1q_s8(y + last, ahead);", ""),
+        ("order", "(y + last, ahead)", "(y + last, sixteen(&by, a + last, b + last))"),  # of y that is an operand
+        ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
+        ("saturation", "vmaxq_s8(vcombine_s8(first, second), by->low)", "vcombine_s8(first, second)"),
+    ),
     "lut_8_neon": (("tail", "i < channels;", "i < channels - 1;"),),
     "lut_8_unrolled": (("tail", "left > 0; left--", "left > 1; left--"),),  # the last element
     "mean_s8_simd32": (

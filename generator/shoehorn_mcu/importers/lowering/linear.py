@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT, same_padding
 from shoehorn_mcu.importers.lowering.movers import padded, shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
-from shoehorn_mcu.ir import Array, Tensor
+from shoehorn_mcu.ir import Array, Floats, Tensor
 from shoehorn_mcu.ir.orders import channels_last
 from shoehorn_mcu.ops import Add, Conv2d, Dense, DepthwiseConv2d, Padding, RealClamp
 
@@ -163,17 +163,25 @@ def dense(site: Site, x: Tensor, weights: Array, bias: Array | None = None) -> T
 
 def batch_normalization(site: Site) -> Value:
     """BatchNormalization in inference: a factor and an addend per channel."""
+    value = site.value(0)
+    return affine(site, value, *normalisation(site, value, site.real))
+
+
+def normalisation(site: Site, x: Value, constant: Callable[[int, str], Array]) -> tuple[Floats, Floats]:
+    """The factors and addends that BatchNormalization has for x; one of each for all channels, or for each.
+
+    `constant`: the values of an operand, by its place and its role.
+    """
     if site.attribute("training_mode", 0) or site.attribute("spatial", 1) != 1:
         raise Unsupported("it is in training mode")
     scale, offset, mean, variance = (
-        site.real(place, role).astype(np.float64)
+        constant(place, role).astype(np.float64)
         for place, role in enumerate(("scale", "offset", "mean", "variance"), 1)
     )
-    value = site.value(0)
-    if value.rank > 1 and any(each.size != value.shape[1] for each in (scale, offset, mean, variance)):
-        raise ImportFault(f"its input has {value.shape[1]} channels, its constants other numbers; export it again")
+    if x.rank > 1 and any(each.size != x.shape[1] for each in (scale, offset, mean, variance)):
+        raise ImportFault(f"its input has {x.shape[1]} channels, its constants other numbers; export it again")
     factor = scale / np.sqrt(variance + site.attribute("epsilon", 1e-5))
-    return affine(site, value, factor, offset - mean * factor)
+    return factor, offset - mean * factor
 
 
 def affine(site: Site, x: Value, factor: Array, addend: Array, clamp: RealClamp | None = None) -> Value:
@@ -181,21 +189,24 @@ def affine(site: Site, x: Value, factor: Array, addend: Array, clamp: RealClamp 
 
     One factor and one addend for all of x are for the last dimension in memory, whichever that is: nothing moves.
     """
+    alike = factor.size == addend.size == 1
+
+    def write(wide: Tensor) -> Tensor:
+        channels = wide.type.shape[-1]
+        weights, bias = (np.broadcast_to(np.asarray(c, np.float32).reshape(-1), (channels,)) for c in (factor, addend))
+        constants = site.weights(weights.reshape(1, 1, 1, channels)), site.weights(bias)
+        return site.emit(DepthwiseConv2d, wide, *constants, clamp=clamp or RealClamp())
+
+    return as_image(site, x, write, x.order if alike else None)
+
+
+def as_image(site: Site, x: Value, write: Callable[[Tensor], Tensor], order: tuple[int, ...] | None = None) -> Value:
+    """What `write` makes of x as N, H, W, C, in x's own shape; C is the model's dimension 1, or the last of `order`."""
     if x.rank < 2:
         raise Unsupported(f"its input has {x.rank} dimensions, at least 2 are supported")
-    alike = factor.size == addend.size == 1
-    order = x.order if alike else channels_last(x.rank)
-    channels = x.shape[order[-1]]
-    constants = [np.broadcast_to(np.asarray(c, np.float32).reshape(-1), (channels,)) for c in (factor, addend)]
+    order = order or channels_last(x.rank)
     tensor = site.ordered(x, order)
-    wide = shaped(site, tensor, _four(tensor.type.shape))
-    made = site.emit(
-        DepthwiseConv2d,
-        wide,
-        site.weights(constants[0].reshape(1, 1, 1, channels)),
-        site.weights(constants[1]),
-        clamp=clamp or RealClamp(),
-    )
+    made = write(shaped(site, tensor, _four(tensor.type.shape)))
     return Value(shaped(site, made, tensor.type.shape), order)
 
 

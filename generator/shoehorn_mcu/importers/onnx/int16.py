@@ -15,7 +15,7 @@ import numpy as np
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import Unsupported
-from shoehorn_mcu.importers.forms import Row, converters
+from shoehorn_mcu.importers.forms import FOLDED, Row, converters
 from shoehorn_mcu.importers.lowering import columns, elements, int16, maps
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.importers.onnx import quantised as int8
@@ -106,6 +106,7 @@ def _softmax(of: Chain) -> Value:
 
 ROWS: Mapping[str, Row[Convert]] = {
     "AveragePool": Row(int8.CONVERTERS["AveragePool"], (ops.AveragePool2d, ops.Map)),
+    "BatchNormalization": Row(int8.CONVERTERS["BatchNormalization"], FOLDED),
     "Concat": Row(int8.CONVERTERS["Concat"], (ops.Concat, ops.Map)),
     "Conv": Row(int8.CONVERTERS["Conv"], (ops.Conv2d, ops.DepthwiseConv2d)),
     "ConvTranspose": Row(int8.CONVERTERS["ConvTranspose"], (ops.TransposeConv2d,)),

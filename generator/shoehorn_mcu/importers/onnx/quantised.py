@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
-from shoehorn_mcu.importers.forms import Row, converters
+from shoehorn_mcu.importers.forms import FOLDED, Row, converters
 from shoehorn_mcu.importers.lowering import columns, elements, layout
 from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT
-from shoehorn_mcu.importers.lowering.linear import geometry, grouping, pair
+from shoehorn_mcu.importers.lowering.linear import as_image, geometry, grouping, normalisation, pair
 from shoehorn_mcu.importers.lowering.ops import CONVERTERS as PLAIN
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.importers.lowering.transposed import transposed_pads
 from shoehorn_mcu.importers.lowering.windows import pool
 from shoehorn_mcu.importers.onnx import products
 from shoehorn_mcu.importers.onnx.chain import Chain, Coded, bias, bounded, ordered_weights, scaled, symmetric
-from shoehorn_mcu.ir import DType
+from shoehorn_mcu.ir import Array, DType, Quant, Tensor
 from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
 
 Reals = NDArray[np.float32]
@@ -80,6 +80,34 @@ def conv_transpose(of: Chain) -> Value:
         clamp=of.clamp(),
     )
     return site.imaged(made, value.rank)
+
+
+def batch_normalization(of: Chain) -> Value:
+    """BatchNormalization in inference: a depthwise convolution of one tap, with as fine a weight as int8 allows.
+
+    A channel whose addend is much larger than its products has a smaller weight, so that its bias fits into int32.
+    """
+    site, value = of.site, of.site.value(0)
+
+    def constant(place: int, role: str) -> Array:
+        name = site.node.inputs[place] if site.given(place) else ""
+        return of.coded[name].exact if name in of.coded else site.real(place, role)
+
+    factor, addend = normalisation(site, value, constant)
+
+    def write(x: Tensor) -> Tensor:
+        finest = np.maximum(np.abs(factor) / 127, np.abs(addend) / (x.type.quantised.scale * _LARGEST_BIAS))
+        scales = np.where(finest > 0, finest, 1.0)
+        codes = np.rint(factor / scales).astype(np.int8).reshape(1, 1, 1, -1)
+        weights = Coded(codes, Quant(tuple(scales.tolist()), (0,) * len(scales), 3))
+        bias = np.rint(addend / (x.type.quantised.scale * scales)).astype(np.int32)
+        constants = ordered_weights(site, weights, (0, 1, 2, 3), 3), site.weights(bias)
+        return site.emit(ops.DepthwiseConv2d, x, *constants, quant=of.target, clamp=of.clamp())
+
+    return as_image(site, value, write)
+
+
+_LARGEST_BIAS = 1 << 30
 
 
 def binary(op: type[ops.Add] | type[ops.Mul] | type[ops.Sub]) -> Callable[[Chain], Value]:
@@ -205,6 +233,7 @@ _COARSER = 2
 ROWS: Mapping[str, Row[Callable[[Chain], Value]]] = {
     "Add": Row(binary(ops.Add), (ops.Add, ops.Table)),
     "AveragePool": Row(average_pool, (ops.AveragePool2d,)),
+    "BatchNormalization": Row(batch_normalization, FOLDED),
     "Clip": Row(clip, (ops.Table,)),
     "Concat": Row(concat, (ops.Concat,)),
     "Conv": Row(conv, (ops.Conv2d, ops.DepthwiseConv2d)),

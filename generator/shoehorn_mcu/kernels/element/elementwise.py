@@ -127,6 +127,18 @@ def _sixteens(node: Node, tile: Tile) -> Work:
     return Work(pixels=of.width, vectors=of.width * vectors, rests=of.width * (left > 0), outputs=of.width * left)
 
 
+def _overlapping(node: Node, tile: Tile) -> Work:
+    """Runs, vectors of sixteen elements in them, the last of which may overlap the one before it; and elements of runs
+    that are shorter.
+    """
+    of = runs(node)
+    short = of.channels < 16
+    vectors = 0 if short else -(-of.channels // 16)
+    return Work(
+        pixels=of.width, vectors=of.width * vectors, rests=of.width * short, outputs=of.width * short * of.channels
+    )
+
+
 def eights(node: Node, tile: Tile) -> Work:
     """Runs, two vectors of four elements in them, and elements that are left."""
     of = runs(node)
@@ -149,6 +161,11 @@ def _multiplied_by_vectors(node: Node[Mul]) -> bool:
     multiplier, shift = mul_scale(node.sig)
     least, most = (np.array([each]) for each in (products.min(), products.max()))
     return side_by_side(node) and rounds_exactly(least, most, np.array([multiplier]), np.array([shift]))
+
+
+def _multiplied_by_sixteens(node: Node[Mul]) -> bool:
+    """Whether neither operand repeats within a run, and the scale is not shifted to the left."""
+    return side_by_side(node) and mul_scale(node.sig).shift <= 0
 
 
 def _prelu_runs(node: Node[Prelu], step: int | None = None) -> dict[str, Value]:
@@ -207,6 +224,7 @@ VARIANTS = tuple(
         Variant(ADD, _sixteens, suffix="neon", isa=Isa.NEON, accepts=_scaled_by_vectors),
         portable(MUL, _mul_work),
         Variant(MUL, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_multiplied_by_vectors),
+        Variant(MUL, _overlapping, suffix="neon", isa=Isa.NEON, accepts=_multiplied_by_sixteens),
         Variant(MUL, _vectors, suffix="mve", isa=Isa.MVE, accepts=_multiplied_by_vectors),
         portable(MAXIMUM, binary_work),
         portable(MINIMUM, binary_work),
