@@ -16,6 +16,7 @@ from bench.micro_linear import (
     LATER_WINDOWS,
     NARROW_DEPTHWISE,
     PACKED_DEPTHWISE,
+    SINGLE_TAPS,
     THREE_COLUMNS,
     WIDE_DEPTHWISE,
     WINDOWS,
@@ -76,6 +77,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from windows(rng, rows, THREE_COLUMNS)
     yield from coarse(rows)
     yield from packed_depthwise(rng, rows, NARROW_DEPTHWISE)
+    yield from packed_depthwise(rng, rows, SINGLE_TAPS)
 
 
 def coarse(rows: int) -> Iterator[Graph]:

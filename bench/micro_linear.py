@@ -250,6 +250,7 @@ NARROW_DEPTHWISE = (
     *((4, 16, 3, 1, SAME), (7, 36, 3, 1, SAME), (5, 8, 3, 1, SAME), (3, 21, 3, 1, SAME), (8, 6, 3, 1, SAME)),
     *((4, 40, 3, 1, SAME), (7, 8, 3, 1, SAME), (5, 30, 3, 1, SAME)),
 )
+SINGLE_TAPS = tuple((width, channels, 1, 1, NONE) for width, channels in ((32, 8), (16, 20), (8, 64), (5, 13), (1, 40)))
 DEPTHWISE_BY_TWO = ((64, 4, 3, 2, SAME), (48, 8, 3, 2, NONE), (23, 12, 3, 2, NONE), (12, 24, 3, 2, SAME))
 
 

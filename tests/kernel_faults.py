@@ -533,6 +533,14 @@ OWN = {
         *_DEPTHWISE_SIMD32,
         *_SCALED_UP,
     ),
+    "depthwise_conv2d_s8_simd32_point_up": (
+        ("tail", "} while (ox < width);", "} while (ox < width - 1);"),  # the last pixel
+        ("tail", "next.last = channels - 4;", "next.last = (channels - 4) & ~3;"),  # the last channels
+        ("tail", "pixels * stride + reach < op->in_width", "pixels * stride + reach <= op->in_width"),
+        ("padding", "whole && left >= 0", "left >= 0"),
+        *_TAPS,
+        *_SCALED_UP,
+    ),
     "depthwise_conv2d_s8_simd32_held": (
         *_TAPS,
         *_HELD,

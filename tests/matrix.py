@@ -216,6 +216,18 @@ def _narrow(rng: Rng) -> Iterator[Graph]:
         yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
 
 
+def _one_tap(rng: Rng) -> Iterator[Graph]:
+    """Depthwise convolutions of a single tap: a factor and an addend per channel, some with padding."""
+    for number, (channels, width) in enumerate(product((4, 5, 8, 3, 13, 17, 35), (1, 2, 7))):
+        stride = (1, 2, 1)[number % 3]
+        pad = (ops.Padding(), ops.Padding(1, 0, 1, 0), ops.Padding(0, 1, 0, 2), ops.Padding())[number % 4]
+        across = max(1, (width - 1) * stride + 1 - pad.left - pad.right)
+        shared = {"stride": (1, stride), "dilation": (1, 1), "padding": pad}
+        data = DATA[number % len(DATA)]
+        x = (1, 3, across, channels)
+        yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 1, 1, channels), **shared), name=KEPT)
+
+
 def _nine_taps(rng: Rng) -> Iterator[Graph]:
     """Depthwise convolutions of 3x3 windows, of which several pixels, or parts of one, are a vector of Helium."""
     for number, channels in enumerate((1, 2, 4, 8, 16, 3, 12, 24, 32, 40)):
@@ -743,6 +755,7 @@ def cases() -> list[Graph]:
     found += [*_constant_channels(np.random.default_rng(14)), *_coarse(np.random.default_rng(15))]
     found += [*_near_halves(np.random.default_rng(16)), *_squares(np.random.default_rng(17))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
+    found += [*_one_tap(np.random.default_rng(18))]
     found += _narrow(np.random.default_rng(16))
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]

@@ -85,6 +85,12 @@ def packable(of: Depthwise) -> bool:
     return channels >= CHANNELS and LEAST_TAPS <= taps <= MOST_TAPS and scaled_exactly(of)
 
 
+def packable_at_points(of: Depthwise) -> bool:
+    """The same for the kernel of one tap: a factor and an addend per channel."""
+    taps, channels = of.weights.shape
+    return channels >= CHANNELS and taps == 1 and scaled_exactly(of)
+
+
 def scaled_exactly(of: Depthwise) -> bool:
     """Whether the kernels scale every sum exactly."""
     return rounds_exactly(*of.totals, of.multipliers, of.shifts)
@@ -122,9 +128,9 @@ def pack(of: Depthwise, up: Up | None = None) -> Int32s:
     shifted[:taps] = of.whole << left
     at = blocks_of(channels, CHANNELS)
     by_tap = shifted[:, at].transpose(1, 0, 2)  # [block][tap][4]
-    count = len(at)
+    count, pairs = len(at), len(shifted) // 2
     first = by_tap[:, 0].reshape(count, 2, 2).transpose(0, 2, 1)  # (a, c), (b, d)
-    others = by_tap[:, 1:].reshape(count, -1, 2, CHANNELS).transpose(0, 1, 3, 2)  # [block][pair of taps][channel][2]
+    others = by_tap[:, 1:].reshape(count, pairs, 2, CHANNELS).transpose(0, 1, 3, 2)  # [block][pair of taps][channel][2]
     if up is None:
         shifts = right_shifts(of.multipliers, of.shifts)
         scales = np.stack([of.multipliers, addends(shifts, of.y_zero), shifts], axis=1)
@@ -170,7 +176,11 @@ def layer_of(node: Node[DepthwiseConv2d]) -> Depthwise:
 @known
 def _accepts(node: Node[DepthwiseConv2d]) -> bool:
     """An output channel per input channel, and exact."""
-    return node.weights.type.shape[3] == node.x.type.nhwc[3] and packable(layer_of(node))
+    return _apart(node) and packable(layer_of(node))
+
+
+def _apart(node: Node[DepthwiseConv2d]) -> bool:
+    return node.weights.type.shape[3] == node.x.type.nhwc[3]
 
 
 def rounded_up(of: Depthwise, clamp: Clamp) -> Up | None:
@@ -191,6 +201,11 @@ def _up(node: Node[DepthwiseConv2d]) -> Up | None:
 
 def _accepts_up(node: Node[DepthwiseConv2d]) -> bool:
     return _accepts(node) and _up(node) is not None
+
+
+@known
+def _accepts_point(node: Node[DepthwiseConv2d]) -> bool:
+    return _apart(node) and packable_at_points(layer_of(node)) and _up(node) is not None
 
 
 def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
@@ -318,6 +333,7 @@ def _variant(suffix: str, accepts: Callable[[Node[DepthwiseConv2d]], bool], **si
 _VARIANTS = (
     _variant("simd32", _accepts),
     _variant("simd32_up", _accepts_up, up=UP_POINT),
+    replace(_variant("simd32_point_up", _accepts_point, up=UP_POINT), defines=("SH_ONE_TAP",)),
     replace(
         _variant("simd32_held", _accepts_up),
         tiles=tuple(Tile(held=ring.sizes["held"], up=UP_POINT) for ring in HELD),
