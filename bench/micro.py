@@ -14,6 +14,7 @@ from bench.micro_linear import (
     DEPTHWISE_BY_TWO,
     LARGE_WINDOWS,
     LATER_WINDOWS,
+    LONG_WINDOWS,
     NARROW_DEPTHWISE,
     PACKED_DEPTHWISE,
     SINGLE_TAPS,
@@ -78,6 +79,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from coarse(rows)
     yield from packed_depthwise(rng, rows, NARROW_DEPTHWISE)
     yield from packed_depthwise(rng, rows, SINGLE_TAPS)
+    yield from windows(rng, rows, LONG_WINDOWS)
 
 
 def coarse(rows: int) -> Iterator[Graph]:

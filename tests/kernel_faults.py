@@ -823,6 +823,14 @@ OWN = {
     "conv2d_s8_simd32_toom_up": (*_TOOM, *_TOOM_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),
     "conv2d_s8_simd32_lines_up": (*_LINES, *_SCALED_UP, *_CLAMPED),
+    "conv2d_s8_simd32_lines_long": (
+        *_LINES,
+        *_SCALED,
+        *_CLAMPED,
+        ("packing", "ldr r10, [r9, #-8]", "ldr r10, [r9, #-24]"),  # the third channel
+        ("packing", '", " other ", asr #8', '", " other ", asr #7'),
+        ("packing", "mov r6, r4", "mov r6, r6"),
+    ),
 }
 """By contract and suffix: what only this body can get wrong."""
 

@@ -375,6 +375,20 @@ def _lines(rng: Rng) -> Iterator[Graph]:
             yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
 
 
+def _long(rng: Rng) -> Iterator[Graph]:
+    """Convolutions whose sums need more than 24 bits, but those of each line do not."""
+    shapes = ((60, 10, 4, 1), (129, 3, 3, 2), (48, 7, 7, 1), (130, 5, 2, 1), (99, 4, 3, 1), (160, 9, 1, 2))
+    for number, (inputs, height, across, dilation) in enumerate(shapes):
+        stride, width = 1 + number % 2, (3, 4, 1, 2)[number % 4]
+        pad = (ops.Padding(), ops.Padding(1, 0, 1, 1), ops.Padding(0, 1, 0, 1))[number % 3]
+        x_width = max(1, (width - 1) * stride + (across - 1) * dilation + 1 - pad.left - pad.right)
+        x = (1, (height - 1) * dilation + 2 - pad.top, x_width, inputs)
+        shared = {"stride": (1, stride), "dilation": (dilation, dilation), "padding": pad}
+        shape = (OUTPUTS[number % len(OUTPUTS)], height, across, inputs)
+        for data in (DATA[0], DATA[2]):
+            yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
+
+
 def _three_columns(rng: Rng) -> Iterator[Graph]:
     """Convolutions for Toom-Cook: rows of some units of two or four outputs and the first of the next, lines of all
     kinds; sums of all sizes, among them small ones with small shifts; weights with offsets.
@@ -755,7 +769,7 @@ def cases() -> list[Graph]:
     found += [*_constant_channels(np.random.default_rng(14)), *_coarse(np.random.default_rng(15))]
     found += [*_near_halves(np.random.default_rng(16)), *_squares(np.random.default_rng(17))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
-    found += [*_one_tap(np.random.default_rng(18))]
+    found += [*_one_tap(np.random.default_rng(18)), *_long(np.random.default_rng(19))]
     found += _narrow(np.random.default_rng(16))
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]

@@ -66,14 +66,30 @@ def packable(of: Linear) -> bool:
 
     Pairs of weights, and of what stands for those that are read twice (`_overlapped`), are halfwords.
     """
-    inputs = of.weights.shape[1]
-    if inputs < INPUTS:
+    return _joins(of) and _recovers(*of.totals) and scaled_exactly(of)
+
+
+def packable_by_lines(of: Linear, lines: int) -> bool:
+    """The same for a kernel that recovers the sums of each of so many lines of the window."""
+    if of.weights.shape[1] % lines or of.weights.shape[1] // lines < INPUTS:
+        return False
+    by_line = of.whole.reshape(len(of.weights), lines, -1).swapaxes(0, 1)
+    return _joins(of) and all(_recovers(*sums_of(line)) for line in by_line) and scaled_exactly(of)
+
+
+def _joins(of: Linear) -> bool:
+    """Whether all pairs of weights are halfwords."""
+    if of.weights.shape[1] < INPUTS:
         return False
     first, second = _halves(np.concatenate([of.weights, -of.offset(len(of.weights))[:, None]], axis=1))
-    low, high = (_in_blocks(totals)[1::2] for totals in of.totals)
-    recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
     joined = first + 256 * second
-    return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and scaled_exactly(of))
+    return bool(joined.min() >= -(1 << 15) and joined.max() < 1 << 15)
+
+
+def _recovers(least: Int64s, most: Int64s) -> bool:
+    """Whether B of every pair is known from W - A = 256 * B, modulo 2^32, for such sums per output."""
+    low, high = (_in_blocks(sums)[1::2] for sums in (least, most))
+    return bool(low.min() >= -(1 << 23) and high.max() < 1 << 23)
 
 
 def sums_of(weights: Int64s) -> tuple[Int64s, Int64s]:
@@ -130,19 +146,21 @@ def _overlapped(of: Linear, run: int) -> NDArray[np.int8]:
     return np.concatenate([runs[..., :whole], overlap, runs[..., whole:]], axis=2).reshape(len(weights), -1)
 
 
-def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None) -> Int32s:
+def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None, apart: bool = False) -> Int32s:
     """The words that the kernel reads, for every four outputs: biases, weights, and three words to scale each.
 
     Behind the biases are the offsets of the weights, if there are any, of the same form.
     The inputs are read in runs of this length. With `up` the kernel rounds that way. For a kernel that computes so many
     `lines` one after the other: the biases of all outputs, then line by line the weights, the scales with the last.
+    `apart`: the sums of the outputs of a pair are apart between lines.
     """
     first, second = _halves(_overlapped(of, run))
     halves = (first + 256 * second).astype(np.int16)  # [pair of outputs][input]
     blocks, fours = len(halves) // 2, halves.shape[1] // INPUTS
     by_four = halves.reshape(blocks, 2, fours, INPUTS)[..., _PAIRS]  # [block][pair][four][step][2]
     words = np.ascontiguousarray(by_four.transpose(0, 2, 3, 1, 4)).astype("<i2").view("<i4")
-    sums = _joined((of if up is None else up).bias)
+    biases = (of if up is None else up).bias
+    sums = _in_blocks(biases) if apart else _joined(biases)
     if of.offsets.any():
         offsets = _joined(np.broadcast_to(of.offsets, len(of.weights)))
         sums = np.concatenate([sums.reshape(blocks, -1), offsets.reshape(blocks, -1)], axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,7 +15,17 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import behind_pixels
-from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamps, is_packable, linear, pack, rounded_up, turns_of
+from shoehorn_mcu.kernels.base.packed import (
+    INPUTS,
+    OUTPUTS,
+    clamps,
+    is_packable,
+    linear,
+    pack,
+    packable_by_lines,
+    rounded_up,
+    turns_of,
+)
 from shoehorn_mcu.kernels.base.rounding import UP_POINT, Int32s, Up, clamp_of
 from shoehorn_mcu.kernels.base.work import Work, whole_windows
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
@@ -26,6 +37,8 @@ from shoehorn_mcu.ops.conv import Padding
 TAPS = 25  # most taps of a window that is not copied
 ELEMENTS = (144, 288)  # words of the stack for extended windows: elements of two pixels, or twice as many of one
 THREE = 3  # pixels at the end of an odd row that are computed together, in place of two and one
+LONG_TAPS = 64  # of one whose sums are recovered line by line
+LONG_WORDS = 512
 LINES_WORDS = 320  # of the stack: two sums per output, and the extended elements of a line of two windows
 WIDE_TURNS = {1: 4, 2: 8, THREE: 8}  # by pixels: fours of inputs in a turn of the inner loop over extended windows
 LINES_TURN = 4  # the same of extended lines
@@ -190,8 +203,23 @@ def _wide_work(node: Node[Conv2d], tile: Tile) -> Work:
 def _accepts_lines(node: Node[Conv2d]) -> bool:
     """Several lines, of windows that are not copied and too large for the stack as a whole."""
     height = node.weights.type.shape[1]
-    large = _elements(node) > ELEMENTS[-1] and _line(node) + 2 * OUTPUTS * _blocks(node) <= LINES_WORDS
+    large = _elements(node) > ELEMENTS[-1] and _line_fits(node, LINES_WORDS)
     return height > 1 and large and not is_copied(node) and _accepts_windows(node)
+
+
+@known
+def _accepts_long(node: Node[Conv2d]) -> bool:
+    """Windows whose sums are too large for all other packed kernels, but those of each line are not."""
+    _, height, width, _ = node.weights.type.shape
+    fits = height > 1 and height * width <= LONG_TAPS and not is_copied(node) and _line_fits(node, LONG_WORDS)
+    if not fits or not has_one_group(node) or is_packable(node, CONV2D):
+        return False
+    return packable_by_lines(linear(node, CONV2D), height)
+
+
+def _line_fits(node: Node[Conv2d], words: int) -> bool:
+    """Whether so many words hold two sums per output and a line of two windows."""
+    return _line(node) + 2 * OUTPUTS * _blocks(node) <= words
 
 
 def _line(node: Node[Conv2d]) -> int:
@@ -201,7 +229,8 @@ def _line(node: Node[Conv2d]) -> int:
 
 def _pack_lines(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     up, lines = _up(node) if "up" in tile.sizes else None, node.weights.type.shape[1]
-    return all_in_weights(np.concatenate([padding_tap(node), pack(linear(node, CONV2D), _run(node), up, lines)]))
+    words = pack(linear(node, CONV2D), _run(node), up, lines, apart=tile.sizes["elements"] == LONG_WORDS)
+    return all_in_weights(np.concatenate([padding_tap(node), words]))
 
 
 def _lines_work(node: Node[Conv2d], tile: Tile) -> Work:
@@ -375,4 +404,10 @@ VARIANTS = (
     *map(_of_offsets, _VARIANTS),
     _lines("simd32_lines"),
     _lines("simd32_lines_up", up=True),
+    replace(
+        _lines("simd32_lines_long"),
+        accepts=_accepts_long,
+        tiles=(Tile(outputs=OUTPUTS, pixels=2, taps=LONG_TAPS, elements=LONG_WORDS),),
+        defines=("SH_LONG",),
+    ),
 )
