@@ -39,7 +39,7 @@ _PARTS = tuple(
         *("dot_f32", "vectors_f32", "fours_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
-        *("helium_sums", "neon_sums", "neon_dots", "neon", "steps32", "helium"),
+        *("helium_sums", "neon_sums", "neon_dots", "neon_pairs", "neon", "steps32", "helium"),
     )
 )
 
@@ -56,6 +56,13 @@ _SIMD32 = (
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
     *_SCALED,
     *_CLAMPED,
+)
+
+_PAIRS = (  # in sh_neon_pairs.h
+    ("tail", "i < channels; i++) {\n            y[i]", "i < channels - 1; i++) {\n            y[i]"),  # of a short run
+    ("tail", "vst1q_s8(to + last, ahead);", ""),
+    ("order", "(to + last, ahead)", "(to + last, compute(by, vld1q_s8(first + last), vld1q_s8(second + last)))"),
+    ("step", "y += of->y_step", "y += channels"),
 )
 
 _WIDE_BODY = (
@@ -691,17 +698,14 @@ OWN = {
         ("padding", "of->joined && is_inside", "is_inside"),
         ("padding", "lines && is_inside(op, column, last)", "lines"),
     ),
-    "add_s8_neon": (
-        ("tail", "channels - i);", "channels - i - 1);"),  # the last element
-        ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
-    ),
+    "add_s8_neon": (*_PAIRS, ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)")),
     "mul_s8_neon": (
-        ("tail", "i < count; i++) {\n        y[i]", "i < count - 1; i++) {\n        y[i]"),  # the last element
-        ("tail", "vst1q_s8(y + last, ahead);", ""),
-        ("order", "(y + last, ahead)", "(y + last, sixteen(&by, a + last, b + last))"),  # of y that is an operand
+        *_PAIRS,
         ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
         ("saturation", "vmaxq_s8(vcombine_s8(first, second), by->low)", "vcombine_s8(first, second)"),
     ),
+    "maximum_s8_neon": (*_PAIRS, ("saturation", "vmaxq_s8(vmaxq_s8(a, b), within->low)", "vmaxq_s8(a, b)")),
+    "minimum_s8_neon": (*_PAIRS, ("saturation", "vmaxq_s8(vminq_s8(a, b), within->low)", "vminq_s8(a, b)")),
     "lut_8_neon": (("tail", "i < channels;", "i < channels - 1;"),),
     "lut_8_unrolled": (("tail", "left > 0; left--", "left > 1; left--"),),  # the last element
     "mean_s8_simd32": (

@@ -121,21 +121,16 @@ def _vectors(node: Node, tile: Tile) -> Work:
 
 
 def _sixteens(node: Node, tile: Tile) -> Work:
-    """Runs, vectors of sixteen elements in them, and elements that are left."""
-    of = runs(node)
-    vectors, left = divmod(of.channels, 16)
-    return Work(pixels=of.width, vectors=of.width * vectors, rests=of.width * (left > 0), outputs=of.width * left)
-
-
-def _overlapping(node: Node, tile: Tile) -> Work:
-    """Runs, vectors of sixteen elements in them, the last of which may overlap the one before it; and elements of runs
-    that are shorter.
+    """Runs, and vectors of sixteen elements in them, the last of which may overlap the one before it; of shorter runs
+    the elements, which are copied.
     """
     of = runs(node)
     short = of.channels < 16
-    vectors = 0 if short else -(-of.channels // 16)
     return Work(
-        pixels=of.width, vectors=of.width * vectors, rests=of.width * short, outputs=of.width * short * of.channels
+        pixels=of.width,
+        vectors=of.width * -(-of.channels // 16),
+        rests=of.width * short,
+        outputs=of.width * short * of.channels,
     )
 
 
@@ -224,10 +219,12 @@ VARIANTS = tuple(
         Variant(ADD, _sixteens, suffix="neon", isa=Isa.NEON, accepts=_scaled_by_vectors),
         portable(MUL, _mul_work),
         Variant(MUL, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_multiplied_by_vectors),
-        Variant(MUL, _overlapping, suffix="neon", isa=Isa.NEON, accepts=_multiplied_by_sixteens),
+        Variant(MUL, _sixteens, suffix="neon", isa=Isa.NEON, accepts=_multiplied_by_sixteens),
         Variant(MUL, _vectors, suffix="mve", isa=Isa.MVE, accepts=_multiplied_by_vectors),
         portable(MAXIMUM, binary_work),
         portable(MINIMUM, binary_work),
+        Variant(MAXIMUM, _sixteens, suffix="neon", isa=Isa.NEON, accepts=side_by_side),
+        Variant(MINIMUM, _sixteens, suffix="neon", isa=Isa.NEON, accepts=side_by_side),
         Variant(MAXIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=side_by_side),
         Variant(MINIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=side_by_side),
         portable(PRELU, _prelu_work),
