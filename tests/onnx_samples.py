@@ -285,7 +285,7 @@ def _quantised_models() -> Iterator[Sample]:
     """Those of the importer's tests."""
     for core, constants in test_onnx.INT8_CASES.values():
         yield from _of_core(core, Kind.INT8, test_onnx.quantised(core, np.int8(3), constants))
-    for made in test_onnx_qdq.CASES.values():
+    for made in (*test_onnx_qdq.CASES.values(), *test_onnx_qdq.NORMS.values()):
         if not made.in_float:
             yield from _of_core(made.nodes, Kind.INT8, made.model(np.int8(3)))
     for wide in test_onnx_int16.CASES.values():

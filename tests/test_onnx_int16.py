@@ -95,6 +95,11 @@ CASES = {
         weights(7, 6 * 9 * 8),
         np.float32(0.05),
     ),
+    "batch normalization": Case(
+        [node("BatchNormalization", "a", "f", "o", "m", "v")],
+        {name: np.float32(np.linspace(low, 2, 6)) for name, low in (("f", -2), ("o", -1), ("m", 0), ("v", 0.5))},
+        _LINEAR,
+    ),
     "add": Case([node("Add", "a", "a")]),
     "add of a constant": Case(
         [_CONSTANT, node("Add", "a", "kr")],

@@ -6,7 +6,7 @@ Products of matrices and Clips of integers; what is not computed with integers s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx
@@ -20,6 +20,7 @@ from shoehorn_mcu.ir import Array, DType, Graph, Op
 from shoehorn_mcu.ops import (
     Conv2d,
     Dense,
+    DepthwiseConv2d,
     Dequantize,
     MatMul,
     MaxPool2d,
@@ -527,6 +528,45 @@ def test_what_no_kernel_computes_with_integers_says_why(case: Case, linear: bool
 
     reasons = found.in_float if linear else found.others_in_float
     assert [each.reason for each in reasons] == [case.in_float]
+
+
+def norm(shape: Sequence[int] = (1, 6, 4, 5), factor: Sequence[float] | None = None) -> Case:
+    """BatchNormalization of six channels."""
+    factors = RNG.uniform(-1.5, 1.5, 6) if factor is None else np.array(factor)
+    others = {"o": RNG.uniform(-1, 1, 6), "m": RNG.uniform(-1, 1, 6), "v": RNG.uniform(0.5, 2, 6)}
+    constants = {name: np.float32(values) for name, values in {"f": factors, **others}.items()}
+    return Case([node("BatchNormalization", "a", "f", "o", "m", "v")], constants, shape)
+
+
+_IMAGE = norm()
+NORMS = {
+    "an image": _IMAGE,
+    "a sequence": norm((1, 6, 9)),
+    "a row": norm((2, 6)),
+    "five dimensions": norm((1, 6, 2, 3, 2)),
+    "relu behind": replace(
+        _IMAGE, nodes=[node("BatchNormalization", "a", "f", "o", "m", "v", to="n"), node("Relu", "n")]
+    ),
+    "quantised factors": replace(
+        _IMAGE,
+        nodes=[real("w"), node("BatchNormalization", "a", "w", "o", "m", "v")],
+        constants={**_IMAGE.constants, **weights(6)},
+    ),
+    "channels that are constant": norm(factor=[0, 1, 0, 1e-9, 1, -1]),
+    "addends far above the products": norm(factor=[1e-8, 1, 1e-6, -1, 0.1, 2]),
+}
+
+
+@pytest.mark.parametrize("zero", [np.int8(3), np.uint8(130)], ids=["int8", "uint8"])
+@pytest.mark.parametrize("name", NORMS)
+def test_a_quantised_batch_normalization_is_within_a_step_of_onnx_runtime(name: str, zero: Array) -> None:
+    found, graph = imported(NORMS[name].model(zero))
+
+    assert not found.others_in_float
+    assert [type(n.op) for n in graph.nodes() if n.output.type.dtype is DType.INT8].count(DepthwiseConv2d) == 1
+    assert {type(n.op) for n in graph.nodes() if n.output.type.dtype is DType.FLOAT32} <= {
+        *(Dequantize, Reshape, Transpose)
+    }
 
 
 @pytest.mark.parametrize(
