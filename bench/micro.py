@@ -21,6 +21,8 @@ from bench.micro_linear import (
     THREE_COLUMNS,
     WIDE_DEPTHWISE,
     WINDOWS,
+    coarse_columns,
+    columns,
     packed_dense,
     packed_depthwise,
     pointwise,
@@ -80,6 +82,8 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from packed_depthwise(rng, rows, NARROW_DEPTHWISE)
     yield from packed_depthwise(rng, rows, SINGLE_TAPS)
     yield from windows(rng, rows, LONG_WINDOWS)
+    yield from columns(rng, rows)
+    yield from coarse_columns(rng, rows)
 
 
 def coarse(rows: int) -> Iterator[Graph]:

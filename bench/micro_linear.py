@@ -255,8 +255,29 @@ NARROW_DEPTHWISE = (
     *((4, 16, 3, 1, SAME), (7, 36, 3, 1, SAME), (5, 8, 3, 1, SAME), (3, 21, 3, 1, SAME), (8, 6, 3, 1, SAME)),
     *((4, 40, 3, 1, SAME), (7, 8, 3, 1, SAME), (5, 30, 3, 1, SAME)),
 )
+# Rows of a single pixel: height of the window, channels
+COLUMNS = ((9, 120), (3, 40), (1, 64), (5, 16), (2, 8), (7, 33), (4, 5), (9, 12))
 SINGLE_TAPS = tuple((width, channels, 1, 1, NONE) for width, channels in ((32, 8), (16, 20), (8, 64), (5, 13), (1, 40)))
 DEPTHWISE_BY_TWO = ((64, 4, 3, 2, SAME), (48, 8, 3, 2, NONE), (23, 12, 3, 2, NONE), (12, 24, 3, 2, SAME))
+
+
+def columns(rng: Rng, rows: int) -> Iterator[Graph]:
+    """DepthwiseConv2d and Conv2d of so many rows of one pixel."""
+    for number, (k, c) in enumerate(COLUMNS):
+        y, clamp = one_sided(number)
+        x, outputs = s8(1, rows, 1, c), (4, 40, 7, 24)[number % 4]
+        shared = {"padding": ops.Padding(k // 2, k // 2, 0, 0), "clamp": clamp}
+        yield graph_of(ops.DepthwiseConv2d, linear(rng, x, (1, k, 1, c), c), y, stride=(1, 1), **shared)
+        stride = (1 + (k == 1), 1)  # else a dense layer computes it
+        yield graph_of(ops.Conv2d, linear(rng, x, (outputs, k, 1, c), outputs), y, stride=stride, **shared)
+
+
+def coarse_columns(rng: Rng, rows: int) -> Iterator[Graph]:
+    """Conv2d of rows of one pixel, with so many sums for an output step that no line in 32 bits has its thresholds."""
+    for number, (k, c) in enumerate(COLUMNS):
+        outputs, y = (4, 40, 7, 24)[number % 4], s8(scale=200 / 144 * k * c)
+        made = linear(rng, s8(1, rows, 1, c), (outputs, k, 1, c), outputs)
+        yield graph_of(ops.Conv2d, made, y, stride=(1, 1), padding=ops.Padding(k // 2, k // 2, 0, 0))
 
 
 def packed_depthwise(rng: Rng, rows: int, shapes: Iterable[DepthwiseShape] = PACKED_DEPTHWISE) -> Iterator[Graph]:

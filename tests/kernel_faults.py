@@ -39,7 +39,7 @@ _PARTS = tuple(
         *("dot_f32", "vectors_f32", "fours_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
-        *("helium_sums", "neon_sums", "neon_dots", "neon_pairs", "neon", "steps32", "helium"),
+        *("dense_thumb", "helium_sums", "neon_sums", "neon_dots", "neon_pairs", "neon", "steps32", "helium"),
     )
 )
 
@@ -61,7 +61,6 @@ _SIMD32 = (
 _PAIRS = (  # in sh_neon_pairs.h
     ("tail", "i < channels; i++) {\n            y[i]", "i < channels - 1; i++) {\n            y[i]"),  # of a short run
     ("tail", "vst1q_s8(to + last, ahead);", ""),
-    ("order", "(to + last, ahead)", "(to + last, compute(by, vld1q_s8(first + last), vld1q_s8(second + last)))"),
     ("step", "y += of->y_step", "y += channels"),
 )
 
@@ -142,6 +141,13 @@ _STEPS32 = (  # in sh_steps32.h
     ("rounding", '"ands r4, r4, r5\\n"', '"movs r4, #0\\n"'),
     ("saturation", '"bics r2, r2, r6\\n"', '""'),
     ("saturation", '"bics r2, r2, r7\\n"', '""'),
+)
+_DENSE_THUMB = (  # in sh_dense_thumb.h
+    ("tail", 'INPUT("r7", "28")', 'INPUT("r6", "28")'),  # the last of eight inputs
+    ("tail", '"adds r0, #4\\n"', '""'),  # the inputs one by one
+    ("tail", "y + bytes;", "y + bytes - (bytes > 1);"),
+    ("padding", "LESS_BY = -128", "LESS_BY = -127"),
+    *_STEPS32,
 )
 _THUMB = (  # conv2d_s8_side_by_side.inc, and what its users have in common
     ("tail", '".irp at, 0, 1, 2, 3\\n"', '".irp at, 0, 1, 2, 2\\n"'),
@@ -623,11 +629,27 @@ OWN = {
     ),
     "dense_s8_thumb": (
         ("tail", "left > 0; left--", "left > 1; left--"),  # the last vector
-        ("tail", "next.x += inputs;", "next.x++;"),
-        ("tail", 'INPUT("r7", "28")', 'INPUT("r6", "28")'),  # the last of eight inputs
-        ("tail", '"adds r0, #4\\n"', '""'),  # the inputs one by one
-        ("tail", "next.y + outputs;", "next.y + outputs - (outputs > 1);"),
-        ("padding", "LESS_BY = -128", "LESS_BY = -127"),
+        ("tail", "vector += inputs;", "vector++;"),
+        *_DENSE_THUMB,
+    ),
+    "conv2d_s8_thumb_column": (
+        ("padding", "? from[i] : zero", "? from[i] : 0"),
+        ("padding", "(uint32_t)ix < (uint32_t)op->in_width", "ix < op->in_width"),
+        ("padding", "ix = -op->pad_left", "ix = 0"),
+        ("dilation", "ix += op->dilation", "ix++"),
+        *_DENSE_THUMB,
+    ),
+    "conv2d_s8_thumb_column_exact": (
+        *_DENSE_THUMB[:2],
+        _DENSE_THUMB[3],
+        ("padding", "? from[i] : zero", "? from[i] : 0"),
+    ),
+    "depthwise_conv2d_s8_thumb_column": (
+        *_TAPS,
+        ("tail", '"ldrsb r5, [r0, r7]\\n"', '"ldrsb r5, [r0, r6]\\n"'),  # the second of two taps
+        ("tail", "op->kernel_width + 3) & ~3", "op->kernel_width) & ~3"),
+        ("tail", "y + channels, op", "y + channels - (channels > 1), op"),
+        ("padding", "-op->pad_left", "0"),
         *_STEPS32,
     ),
     "depthwise_conv2d_s8_thumb": (

@@ -216,6 +216,32 @@ def _narrow(rng: Rng) -> Iterator[Graph]:
         yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
 
 
+def _columns(rng: Rng) -> Iterator[Graph]:
+    """Convolutions of which a row is a single pixel: time along the rows."""
+    windows = ((3, 1, 1), (9, 1, 1), (1, 1, 1), (4, 2, 1), (2, 3, 1), (2, 2, 2), (5, 1, 2), (1, 3, 1))
+    for number, (channels, (height, across, dilation)) in enumerate(product((5, 13, 40), windows)):
+        pad = (ops.Padding(), ops.Padding(1, 1, 1, 0), ops.Padding(0, 1, 0, 1), ops.Padding(2, 0, 1, 1))[number % 4]
+        pad = ops.Padding(pad.top, pad.bottom, *((pad.left, pad.right) if across > 1 else (0, 0)))
+        width = max(1, (across - 1) * dilation + 1 - pad.left - pad.right)
+        x = (1, (height - 1) * dilation + 3, width, channels)
+        shared = {"stride": (1 + number % 2, 1 + number // 2 % 2), "dilation": (dilation, dilation), "padding": pad}
+        data, outputs = DATA[number % len(DATA)], OUTPUTS[number % len(OUTPUTS)]
+        if (number + number // len(windows)) % 2:
+            yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, height, across, channels), **shared), name=KEPT)
+        else:
+            yield replace(linear(ops.Conv2d, rng, data, x, (outputs, height, across, channels), **shared), name=KEPT)
+    coarse = replace(DATA[0], y=Quant((200.0,), (3,)))  # as in _coarse
+    for inputs, outputs, height, above, stride in (
+        (60, 5, 3, 1, 1),
+        (150, 4, 1, 0, 2),
+        (37, 7, 5, 2, 2),
+        (9, 3, 17, 1, 1),
+    ):
+        x, padding = (1, height + 1, 1, inputs), ops.Padding(above, 0, 0, 0)
+        shared = {"stride": (stride, 1), "dilation": (1, 1), "padding": padding}
+        yield replace(linear(ops.Conv2d, rng, coarse, x, (outputs, height, 1, inputs), **shared), name=KEPT)
+
+
 def _one_tap(rng: Rng) -> Iterator[Graph]:
     """Depthwise convolutions of a single tap: a factor and an addend per channel, some with padding."""
     for number, (channels, width) in enumerate(product((4, 5, 8, 3, 13, 17, 35), (1, 2, 7))):
@@ -385,8 +411,8 @@ def _long(rng: Rng) -> Iterator[Graph]:
         x = (1, (height - 1) * dilation + 2 - pad.top, x_width, inputs)
         shared = {"stride": (1, stride), "dilation": (dilation, dilation), "padding": pad}
         shape = (OUTPUTS[number % len(OUTPUTS)], height, across, inputs)
-        for data in (DATA[0], DATA[2]):
-            yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
+        data = DATA[2 * (number % 2)]
+        yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
 
 
 def _three_columns(rng: Rng) -> Iterator[Graph]:
@@ -770,6 +796,7 @@ def cases() -> list[Graph]:
     found += [*_near_halves(np.random.default_rng(16)), *_squares(np.random.default_rng(17))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     found += [*_one_tap(np.random.default_rng(18)), *_long(np.random.default_rng(19))]
+    found += [*_columns(np.random.default_rng(20))]
     found += _narrow(np.random.default_rng(16))
     found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]

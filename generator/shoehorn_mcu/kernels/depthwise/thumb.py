@@ -1,4 +1,4 @@
-"""The depthwise convolution for Armv6-M: `depthwise_conv2d_s8_thumb.inc`."""
+"""Depthwise convolutions for Armv6-M: `depthwise_conv2d_s8_thumb.inc`, and `_column.inc` for rows of a single pixel."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import steps32
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
-from shoehorn_mcu.kernels.base.operands import behind_whole_rows
+from shoehorn_mcu.kernels.base.operands import behind_channels, behind_whole_rows
 from shoehorn_mcu.kernels.base.rounding import Int32s, clamp_of
 from shoehorn_mcu.kernels.base.work import Work
-from shoehorn_mcu.kernels.depthwise.simd32 import adjacent, layer_of
+from shoehorn_mcu.kernels.depthwise.simd32 import adjacent, layer_of, tables_of
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE, lines_of
 from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
@@ -19,6 +19,7 @@ from shoehorn_mcu.ops import DepthwiseConv2d
 WORDS = 192  # of inputs that are copied at once
 NINE = 9  # taps that the inner loop computes at once
 MOST_TAPS, MOST_COLUMNS = 54, 8  # of a window; of one with a dilation
+COLUMN_TAPS = 56  # of one whose row is a single pixel
 
 
 def _scales(node: Node[DepthwiseConv2d]) -> Int32s | None:
@@ -90,6 +91,40 @@ def _behind(node: Node[DepthwiseConv2d], tile: Tile) -> int | None:
     return behind_whole_rows(node, _segment(node), 1)
 
 
+def _accepts_column(node: Node[DepthwiseConv2d]) -> bool:
+    """An output channel per input channel, rows of one pixel, and exact."""
+    _, height, width, channels = node.weights.type.shape
+    is_column = node.output.type.nhwc[2] == 1 and channels == node.x.type.nhwc[3]
+    return is_column and height * width <= COLUMN_TAPS and _scales(node) is not None
+
+
+def _pack_column(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
+    of, scales = layer_of(node), _scales(node)
+    assert scales is not None  # the node was accepted
+    taps, channels = of.weights.shape
+    weights = np.zeros((channels, -(-taps // 4) * 4), np.int8)
+    weights[:, :taps] = of.weights.T
+    words = np.concatenate([weights.view("<i4"), scales], axis=1).astype(np.int32).ravel()
+    padding = np.full(-(-channels // 4) * 4, of.x_zero, np.int8).view("<i4").astype(np.int32)
+    return all_in_weights(np.concatenate([words, padding]))
+
+
+def _column_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
+    """Counts of the table of taps, and of channels with their groups of four taps."""
+    _, height, width, channels = node.weights.type.shape
+    return tables_of(node) + Work(outputs=channels, fours=channels * -(-height * width // 4))
+
+
+_COLUMN = Variant(
+    DEPTHWISE,
+    _column_work,
+    suffix="thumb_column",
+    shared="taps",
+    isa=Isa.THUMB,
+    accepts=_accepts_column,
+    pack=_pack_column,
+    behind=lambda node, _: behind_channels(node, 1),
+)
 _THUMB = Variant(DEPTHWISE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack, behind=_behind)
 
-VARIANTS = (_THUMB, with_offsets(_THUMB))
+VARIANTS = (_THUMB, with_offsets(_THUMB), _COLUMN)
