@@ -49,9 +49,9 @@ class Net:
         """An op that keeps the type of its input."""
         return self.add(kind, x, to=self.tensors[x].type.dtype, quant=self.tensors[x].type.quant, **fields)
 
-    def constant(self, data: Array) -> str:
+    def constant(self, data: Array, quant: Quant | None = None) -> str:
         name = f"c{len(self.tensors)}"
-        self.tensors[name] = Tensor(name, TensorType(data.shape, DType(data.dtype.name)), data)
+        self.tensors[name] = Tensor(name, TensorType(data.shape, DType(data.dtype.name), quant), data)
         return name
 
     def reals(self, *shape: int) -> str:
@@ -235,6 +235,27 @@ def test_a_row_of_ops_that_begins_in_float32_keeps_the_first() -> None:
     y = net.add(ops.Relu, net.add(ops.Abs, signed, to=DType.INT8, quant=WIDE), to=DType.INT8, quant=WIDE)
 
     assert kinds(rewritten(fuse_tables, net.graph(y))) == ["Quantize", "Table"]
+
+
+@pytest.mark.parametrize("op_class", [ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_an_op_with_a_number_is_a_table_unless_that_has_more_bytes(op_class: type[Op], is_first: bool) -> None:
+    same = op_class in (ops.Maximum, ops.Minimum)
+    for shape, expected in (((1, 4, 8, 9), "Table"), ((1, 4, 8, 8), op_class.__name__)):
+        net = Net(*shape, dtype=DType.INT8, quant=SMALL)
+        number = net.constant(np.array(-77, np.int8), SMALL if same else WIDE)
+        operands = (number, "x") if is_first else ("x", number)
+        y = net.add(op_class, *operands, to=DType.INT8, quant=SMALL if same else Quant((0.5,), (11,)))
+
+        assert kinds(rewritten(fuse_tables, net.graph(y))) == [expected]
+
+
+def test_an_op_with_a_number_and_those_around_it_are_one_table() -> None:
+    net = Net(1, 2, 2, dtype=DType.INT8, quant=SMALL)
+    scaled = net.add(ops.Mul, "x", net.constant(np.array(50, np.int8), WIDE), to=DType.INT8, quant=WIDE)
+    y = net.add(ops.Abs, scaled, to=DType.INT8, quant=WIDE)
+
+    assert kinds(rewritten(fuse_tables, net.graph(y))) == ["Table"]
 
 
 def test_an_op_of_two_tensors_is_no_table() -> None:

@@ -193,6 +193,7 @@ class Table(Unary):
     Files of TensorFlow Lite never hold this op; the ONNX importer and the pass fuse-tables make it.
     """
 
+    SIZE: ClassVar[int] = 256
     no_overflow: ClassVar[bool] = True  # nothing is computed
     values: tuple[int, ...]
 
@@ -200,7 +201,7 @@ class Table(Unary):
         for tensor, role in ((node.x, "input"), (node.output, "output")):
             laws.dtype(self, tensor, role, *laws.EIGHT_BITS)
         low, high = node.output.type.dtype.limits
-        if len(self.values) != 256 or not all(low <= value <= high for value in self.values):
+        if len(self.values) != self.SIZE or not all(low <= value <= high for value in self.values):
             raise OpFault(self, f"its table has {len(self.values)} values, 256 from {low} to {high} are needed")
 
     def table(self, sig: Signature) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Signature, TensorType
 from shoehorn_mcu.ir.edit import readers, with_ops
-from shoehorn_mcu.ops import Table
+from shoehorn_mcu.ops import Binary, Table, Unary
 
 BYTES = (DType.INT8, DType.UINT8)
 
@@ -21,7 +21,7 @@ def fuse_tables(graph: Graph) -> Graph:
     <   y = Table(x)
 
     Exact: the table is what the ops compute from each of the 256 stored values. Nothing else reads a tensor between
-    them.
+    them. A single op with a number, such as Mul(x, 0.5), becomes a table, too, unless that has more bytes than x.
     """
     readers_of = readers(graph)
     kept = {op.output: op for op in graph.ops}
@@ -29,7 +29,7 @@ def fuse_tables(graph: Graph) -> Graph:
         if graph.tensors[op.output].type.dtype not in BYTES:
             continue
         chain = _chain(graph, kept, readers_of, op)
-        if len(chain) > 1:
+        if len(chain) > 1 or (chain and _has_a_number(chain[0])):
             for node in chain[:-1]:
                 del kept[node.op.output]
             values = tuple(int(value) for value in _results(chain))
@@ -56,11 +56,16 @@ def _chain(
 
 def _by_element(node: Node) -> bool:
     """Whether each element of the output depends on the same one of a single tensor, exactly as the reference says."""
-    if not node.op.any_shape or node.op.overflow(node) is not None:
+    if not (node.op.any_shape or isinstance(node.op, Binary)) or node.op.overflow(node) is not None:
         return False
     computed = {tensor.name: tensor.type for tensor in node.inputs if tensor.data is None}
     numbers = (tensor.type.elements for tensor in node.inputs if tensor.data is not None)
     return [kind.shape for kind in computed.values()] == [node.output.type.shape] and all(n == 1 for n in numbers)
+
+
+def _has_a_number(node: Node) -> bool:
+    """Whether it is an op of several operands on a tensor larger than a table."""
+    return not isinstance(node.op, Unary) and node.output.type.elements > Table.SIZE
 
 
 def _source(node: Node) -> str:
