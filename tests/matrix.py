@@ -908,14 +908,14 @@ def backwards(of: Matrix, board: targets.Board) -> Bundle:
 
 
 def overwriting(isas: Sequence[targets.Isa]) -> Matrix:
-    """The linear cases on int8 with the kernels that may overwrite a row that they read: `copy_<i>` copies their input
-    out of flash. Of cases with many instances every third one.
+    """The cases of convolutions, and of two operands element by element, on int8 with the kernels that may overwrite a
+    row that they read: `copy_<i>` copies their first input out of flash. Of cases with many instances every third one.
     """
     pairs = []
     for graph in cases():
-        if isinstance(graph.ops[0], ops.Conv2d | ops.DepthwiseConv2d) and graph.name != SUBNORMAL:
+        if isinstance(graph.ops[0], ops.Conv2d | ops.DepthwiseConv2d | ops.Binary) and graph.name != SUBNORMAL:
             *_, node = _copied(graph).nodes()
-            pairs += [(graph, kernel) for kernel in choices(node, isas) if kernel.behind(node) is not None]
+            pairs += [(graph, kernel) for kernel in choices(node, isas) if _overwrites(kernel, node)]
     count = Counter(kernel.key for _, kernel in pairs)
     kept, seen = [], Counter[str]()
     for graph, kernel in pairs:
@@ -923,6 +923,13 @@ def overwriting(isas: Sequence[targets.Isa]) -> Matrix:
         if count[kernel.key] < _MANY or seen[kernel.key] % 3 == 1:
             kept.append((graph, kernel))
     return Matrix(merged([_copied(graph) for graph, _ in kept]), tuple(kernel for _, kernel in kept))
+
+
+def _overwrites(kernel: Instance, node: Node) -> bool:
+    """Whether a row of the output may be where one of the first input is, or begin before it."""
+    by_element = isinstance(node.op, ops.Binary) and node.output.type.dtype is DType.INT8
+    in_place = by_element and node.row_part is None and kernel.in_place(node) == 0
+    return in_place or kernel.behind(node) is not None
 
 
 def _copied(graph: Graph) -> Graph:
