@@ -20,12 +20,14 @@ from bench.micro_linear import (
     SINGLE_TAPS,
     THREE_COLUMNS,
     WIDE_DEPTHWISE,
+    WIDE_TRANSPOSES,
     WINDOWS,
     coarse_columns,
     columns,
     packed_dense,
     packed_depthwise,
     pointwise,
+    transpose_convs,
     windows,
 )
 from bench.micro_ops import FAMILIES
@@ -84,6 +86,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from windows(rng, rows, LONG_WINDOWS)
     yield from columns(rng, rows)
     yield from coarse_columns(rng, rows)
+    yield from transpose_convs(rng, WIDE_TRANSPOSES)
 
 
 def coarse(rows: int) -> Iterator[Graph]:

@@ -299,9 +299,18 @@ TRANSPOSES = (
 )
 
 
-def transpose_convs(rng: Rng) -> Iterator[Graph]:
+WIDE_TRANSPOSES = (
+    *((3, 16, 32, 8, 3, 2, 0), (3, 8, 64, 16, 3, 2, 0), (3, 32, 16, 8, 2, 2, 0), (3, 5, 128, 24, 2, 2, 0)),
+    *((4, 12, 48, 4, 4, 2, 1), (4, 7, 24, 12, 3, 1, 1), (3, 20, 9, 6, 3, 2, 0), (3, 6, 100, 5, 5, 2, 2)),
+    *((3, 10, 16, 32, 4, 4, 0), (2, 48, 8, 4, 2, 2, 0), (3, 3, 33, 40, 3, 3, 0), (4, 9, 80, 3, 3, 1, 1)),
+)
+
+
+def transpose_convs(
+    rng: Rng, shapes: Iterable[tuple[int, int, int, int, int, int, int]] = TRANSPOSES
+) -> Iterator[Graph]:
     """TransposeConv2d."""
-    for h, w, c, o, k, stride, before in TRANSPOSES:
+    for h, w, c, o, k, stride, before in shapes:
         size = [(n - 1) * stride + k - 2 * before for n in (h, w)]
         yield graph_of(
             ops.TransposeConv2d,

@@ -427,6 +427,18 @@ OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
     "conv2d_s8_simd32_dot": (("tail", "if (o < end) {", "if (o + 1 < end) {"), *_WINDOW_FOURS),
     "partial_conv2d_s8_s32_simd32": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"), *_WINDOW_FOURS),
+    **dict.fromkeys(
+        ("transpose_conv2d_s8_neon", "transpose_conv2d_s8_mve"),
+        (
+            ("tail", "column < stride; column++", "column < stride - (stride > 1); column++"),  # the last phase
+            ("tail", "(op->out_width - column + stride - 1) / stride", "(op->out_width - column) / stride"),
+            ("packing", "begin[phase * stride + column]", "begin[column]"),
+            ("padding", "(column + op->pad_left) / stride", "op->pad_left / stride"),
+            ("stride", ".y_step = stride * op->y_step", ".y_step = op->y_step"),
+            ("step", "y + column * op->y_step", "y + column * op->out_channels"),
+            ("saturation", ".y_max = op->y_max", ".y_max = 127"),
+        ),
+    ),
     "transpose_conv2d_s8_simd32": (
         ("tail", "o < op.out_channels; o++", "o + 1 < op.out_channels; o++"),
         ("padding", "if (beyond > 0) {", "if (beyond > 1) {"),

@@ -534,6 +534,15 @@ def _transposed(rng: Rng) -> Iterator[Graph]:
         x, shape = (1, 3, 4, inputs), (outputs, *kernel, inputs)
         shared = {"stride": (stride, stride), "padding": ops.Padding(1, 1, pad, pad), "output_shape": size}
         yield linear(ops.TransposeConv2d, rng, DATA[number % len(DATA)], x, shape, **shared)
+    for number, inputs in enumerate((16, 9, 33, 8, 24, 64)):
+        stride = (2, 2, 1, 3, 2, 2)[number]
+        kernel = ((2, 2), (3, 3), (3, 2), (3, 4), (4, 4), (5, 3))[number]
+        top, left = ((0, 0), (0, 0), (1, 1), (0, 1), (1, 1), (2, 1))[number]
+        outputs, width = (5, 8, 3, 4, 7, 12)[number], (3, 6, 5, 2, 4, 9)[number]
+        size = (1, 2 * stride + kernel[0] - stride, (width - 1) * stride + kernel[1] - left, outputs)
+        x, shape, padding = (1, 3, width, inputs), (outputs, *kernel, inputs), ops.Padding(top, 0, left, 0)
+        shared = {"stride": (stride, stride), "padding": padding, "output_shape": size}
+        yield replace(linear(ops.TransposeConv2d, rng, DATA[number % len(DATA)], x, shape, **shared), name=KEPT)
 
 
 def _vectors(rng: Rng) -> Iterator[Graph]:

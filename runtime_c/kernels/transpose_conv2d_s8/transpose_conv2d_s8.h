@@ -26,7 +26,9 @@ typedef struct {
     int32_t y_zero;
     int32_t y_min;
     int32_t y_max;
-    const int8_t *weights;      // [out_channels][kernel_height][kernel_width][in_channels]
+    // int8 [out_channels][kernel_height][kernel_width][in_channels], or packed as the variant
+    // defines; packed weights may include the next three, which are then null
+    const void *weights;
     const int32_t *bias;        // per output channel
     const int32_t *multipliers; // per output channel
     const int8_t *shifts;       // per output channel

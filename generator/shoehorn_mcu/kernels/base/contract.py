@@ -236,7 +236,9 @@ class Variant(Generic[OpT]):
     suffix: str = "c"
     isa: Isa = Isa.C
     body: str = ""  # part of the file's name; empty: the suffix
-    shared: str = ""  # another file beside the body, `<contract>_<shared>.inc`, that it includes
+    shared: tuple[
+        str, ...
+    ] = ()  # other files beside the body, `<contract>_<shared>.inc`, that it includes, outer first
     accepts: Callable[[Node[OpT]], bool] = _any  # nodes of the contract that this variant computes
     kinds: tuple[str, ...] = ("",)  # and of which kinds (`Contract.kind`)
     tiles: tuple[Tile, ...] = _WHOLE
@@ -269,7 +271,7 @@ class Variant(Generic[OpT]):
     @property
     def sources(self) -> tuple[str, ...]:
         """Paths of the body and of what it shares with other bodies, below runtime_c."""
-        return (self.source, *([self._path(self.shared)] if self.shared else []))
+        return (self.source, *map(self._path, self.shared))
 
     def _path(self, part: str) -> str:
         name = self.contract.name

@@ -136,7 +136,7 @@ def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     return total
 
 
-_ANY = Variant(DEPTHWISE, _work, suffix="mve", shared="taps", isa=Isa.MVE, accepts=_accepts, pack=_pack)
+_ANY = Variant(DEPTHWISE, _work, suffix="mve", shared=("taps",), isa=Isa.MVE, accepts=_accepts, pack=_pack)
 
 VARIANTS = (
     _ANY,

@@ -150,14 +150,14 @@ def _dots_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     )
 
 
-_NEON = Variant(DEPTHWISE, _work, suffix="neon", shared="taps", isa=Isa.NEON, accepts=_accepts, pack=_pack)
+_NEON = Variant(DEPTHWISE, _work, suffix="neon", shared=("taps",), isa=Isa.NEON, accepts=_accepts, pack=_pack)
 
 _FEW = Variant(
     DEPTHWISE,
     _work_few,
     suffix="neon_few",
     body="neon",
-    shared="taps",
+    shared=("taps",),
     isa=Isa.NEON,
     accepts=_accepts_few,
     defines=("SH_FEW",),

@@ -63,7 +63,7 @@ def _behind(node: Node[DepthwiseConv2d], tile: Tile) -> int | None:
 
 
 _RISCV = Variant(
-    DEPTHWISE, _work, suffix="riscv", shared="taps", isa=Isa.RISCV, accepts=_accepts, pack=_pack, behind=_behind
+    DEPTHWISE, _work, suffix="riscv", shared=("taps",), isa=Isa.RISCV, accepts=_accepts, pack=_pack, behind=_behind
 )
 
 VARIANTS = (_RISCV, with_offsets(_RISCV))

@@ -321,7 +321,7 @@ def _variant(suffix: str, accepts: Callable[[Node[DepthwiseConv2d]], bool], **si
         _work,
         suffix=suffix,
         body="simd32",
-        shared="taps",
+        shared=("taps",),
         isa=Isa.SIMD32,
         accepts=accepts,
         tiles=(Tile(**sizes),),

@@ -119,7 +119,7 @@ _COLUMN = Variant(
     DEPTHWISE,
     _column_work,
     suffix="thumb_column",
-    shared="taps",
+    shared=("taps",),
     isa=Isa.THUMB,
     accepts=_accepts_column,
     pack=_pack_column,

@@ -383,7 +383,7 @@ def _behind_one(node: Node[Window], tile: Tile) -> int | None:
 
 VARIANTS = (
     replace(portable(CONV2D, _conv2d_work), behind=_behind_one),
-    Variant(CONV2D, _conv2d_dots, suffix="simd32_dot", shared="c", isa=Isa.SIMD32, behind=_behind_one),
+    Variant(CONV2D, _conv2d_dots, suffix="simd32_dot", shared=("c",), isa=Isa.SIMD32, behind=_behind_one),
     replace(portable(DEPTHWISE, _depthwise_conv2d_work), behind=lambda node, _: operands.behind_channels(node)),
     Variant(
         DEPTHWISE,

@@ -64,9 +64,14 @@ def _accepts_pointwise(node: Node[Conv2d]) -> bool:
 
 def _accepts_windows(node: Node[Conv2d]) -> bool:
     """One group, a window that is small or has no more than TAPS taps, and exact."""
+    return not is_pointwise(node) and has_one_group(node) and computes_windows(node)
+
+
+def computes_windows(node: Node[Conv2d]) -> bool:
+    """Whether the kernel for windows computes exactly this convolution of one group, of 1x1 windows, too."""
     _, height, width, _ = node.weights.type.shape
     fits = _is_copied(node) or height * width <= TAPS
-    return fits and not is_pointwise(node) and has_one_group(node) and scaled_exactly(linear(node, CONV2D))
+    return fits and scaled_exactly(linear(node, CONV2D))
 
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
@@ -165,9 +170,11 @@ def _tile(**sizes: int) -> tuple[Tile, ...]:
 _conv2d = partial(Variant, CONV2D, _work, isa=Isa.MVE, pack=_pack)
 
 _VARIANTS = (
-    _conv2d(suffix="mve_1x1", body="mve", accepts=_accepts_pointwise, tiles=_tile()),
-    _conv2d(suffix="mve", shared="windows", accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
+    _conv2d(suffix="mve_1x1", body="mve", shared=("mve_row",), accepts=_accepts_pointwise, tiles=_tile()),
+    _conv2d(suffix="mve", shared=("mve_row", "windows"), accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
     Variant(DENSE, _dense_work, suffix="mve", isa=Isa.MVE, accepts=_accepts_dense, pack=_pack_dense),
 )
+
+WINDOWS = _VARIANTS[1]
 
 VARIANTS = (*_VARIANTS, *(with_offsets(variant) for variant in _VARIANTS))

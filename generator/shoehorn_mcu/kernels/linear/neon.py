@@ -94,9 +94,17 @@ def _is_pointwise(node: Node[Conv2d]) -> bool:
 
 def _has_windows(node: Node[Conv2d]) -> bool:
     """One group, and a window that is small or has no more than TAPS taps, each a run."""
+    return not _is_in_place(node) and packed_conv.has_one_group(node) and _fits(node)
+
+
+def _fits(node: Node[Conv2d]) -> bool:
     _, height, width, inputs = node.weights.type.shape
-    fits = _is_copied(node) or (height * width <= TAPS and inputs >= HALF)
-    return fits and not _is_in_place(node) and packed_conv.has_one_group(node)
+    return _is_copied(node) or (height * width <= TAPS and inputs >= HALF)
+
+
+def computes_windows(node: Node[Conv2d]) -> bool:
+    """Whether the kernel for windows computes exactly this convolution of one group, of 1x1 windows, too."""
+    return _fits(node) and packable(linear(node, CONV2D))
 
 
 def _accepts_pointwise(node: Node[Conv2d]) -> bool:
@@ -219,15 +227,15 @@ def _dotted(of: Variant[OpT], accepts: Callable[[Node[OpT]], bool]) -> Variant[O
 _conv2d = partial(Variant, CONV2D, _work, isa=Isa.NEON, pack=_pack)
 
 _VARIANTS = (
-    _conv2d(suffix="neon_1x1", body="neon", accepts=_accepts_pointwise, tiles=_tile()),
-    _conv2d(suffix="neon", shared="windows", accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
+    _conv2d(suffix="neon_1x1", body="neon", shared=("neon_row",), accepts=_accepts_pointwise, tiles=_tile()),
+    _conv2d(suffix="neon", shared=("neon_row", "windows"), accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
     Variant(DENSE, _dense_work, suffix="neon", isa=Isa.NEON, accepts=_accepts_dense, pack=_pack_dense),
 )
 
-_POINTWISE, _WINDOWS, _DENSE = _VARIANTS
+_POINTWISE, WINDOWS, _DENSE = _VARIANTS
 _DOTS = (
     _dotted(_POINTWISE, lambda node: _is_pointwise(node) and scaled_exactly(linear(node, CONV2D))),
-    _dotted(_WINDOWS, lambda node: _has_windows(node) and scaled_exactly(linear(node, CONV2D))),
+    _dotted(WINDOWS, lambda node: _has_windows(node) and scaled_exactly(linear(node, CONV2D))),
     _dotted(_DENSE, lambda node: node.weights.type.shape[1] >= HALF and scaled_exactly(linear(node, DENSE))),
 )
 

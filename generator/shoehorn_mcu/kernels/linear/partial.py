@@ -97,6 +97,6 @@ RESCALE = Contract("rescale_sums_s8", (Rescale,), _rescale, _scales, _rescales)
 
 VARIANTS = (
     portable(SUMS, lambda node: window_work(node), _in_sums),
-    Variant(SUMS, _partial_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32, in_place=_in_sums),
+    Variant(SUMS, _partial_by_fours, suffix="simd32", shared=("c",), isa=Isa.SIMD32, in_place=_in_sums),
     portable(RESCALE, _rescale_work, _total),
 )

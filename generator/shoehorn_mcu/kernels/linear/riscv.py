@@ -144,7 +144,7 @@ _conv2d = partial(Variant, CONV2D, _work, isa=Isa.RISCV, pack=_pack, behind=_beh
 
 _VARIANTS = (
     _conv2d(suffix="riscv_1x1", body="riscv", accepts=_accepts_pointwise, tiles=_tile()),
-    _conv2d(suffix="riscv", shared="windows", accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
+    _conv2d(suffix="riscv", shared=("windows",), accepts=_accepts_windows, tiles=_tile(taps=TAPS)),
     Variant(DENSE, _dense_work, suffix="riscv", isa=Isa.RISCV, accepts=_accepts_dense, tiles=_tile(), pack=_pack_dense),
 )
 

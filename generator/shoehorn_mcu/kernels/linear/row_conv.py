@@ -153,7 +153,7 @@ def _variant(suffix: str, accepts: Callable[[Node[Conv2d]], bool], up: bool = Fa
         _work,
         suffix=suffix,
         body="simd32_row",
-        shared="framed" if taps else "",
+        shared=("framed",) if taps else (),
         isa=Isa.SIMD32,
         accepts=(lambda node: accepts(node) and _up(node) is not None) if up else accepts,
         tiles=(*(tile(elements=size) for size in ELEMENTS), tile()),

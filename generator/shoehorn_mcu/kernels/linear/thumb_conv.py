@@ -135,7 +135,7 @@ _WHOLE = Variant(
     CONV2D,
     _work,
     suffix="thumb",
-    shared="side_by_side",
+    shared=("side_by_side",),
     isa=Isa.THUMB,
     accepts=_accepts,
     tiles=tuple(Tile(pixels=pixels, taps=TAPS) for pixels in (4, 5, 3)),

@@ -194,7 +194,7 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
         _work,
         suffix=suffix,
         body="simd32_toom",
-        shared="framed",
+        shared=("framed",),
         isa=Isa.SIMD32,
         accepts=_accepts_up if up else _accepts,
         kinds=("", OFFSETS),  # an offset of the weights is part of the transformed ones
@@ -277,7 +277,7 @@ _THUMB = Variant(
     CONV2D,
     _work_thumb,
     suffix="thumb_toom",
-    shared="framed",
+    shared=("framed",),
     isa=Isa.THUMB,
     accepts=_accepts_thumb,
     kinds=("", OFFSETS),

@@ -118,6 +118,6 @@ LSTM_S16 = Contract("lstm_s16", (Lstm,), _lstm, _constants_16, lambda node: are(
 VARIANTS = (
     portable(LSTM, _lstm_work),
     Variant(RECURRENCE, _recurrence_work, written=_written, pack=lambda node, _: {**_matrices(node), "formula": None}),
-    Variant(LSTM, lambda node, _: _lstm_work(node, by_fours), suffix="simd32", shared="c", isa=Isa.SIMD32),
+    Variant(LSTM, lambda node, _: _lstm_work(node, by_fours), suffix="simd32", shared=("c",), isa=Isa.SIMD32),
     *on_int16(LSTM_S16, _lstm_work, _has_short_sums),
 )

@@ -102,7 +102,7 @@ VARIANTS = (
         SUM_DENSE,
         lambda node, _: sum_dense_work(node, by_fours),
         suffix="simd32",
-        shared="c",
+        shared=("c",),
         isa=Isa.SIMD32,
         in_place=row_before,
     ),
