@@ -45,6 +45,7 @@ DEPEND_ON_M0 = {
     **dict.fromkeys(("linear_s8_w16_c", "linear_s16_c", "linear_s16_short", "pool2d_s16_c"), _CLAMPS),
     **dict.fromkeys(("conv2d_s8_nibbles", "dense_s8_nibbles"), _CLAMPS),
     **dict.fromkeys(("conv2d_s8_thumb_exact_p3_t72", "conv2d_s8_thumb_exact_p4_t72"), _CLAMPS),
+    "conv2d_s8_thumb_column_exact_t512": _CLAMPS,
     **dict.fromkeys(("conv2d_s8_thumb_toom_exact_r2", "conv2d_s8_thumb_toom_exact_r4"), _CLAMPS),
     **dict.fromkeys(("average_pool2d_s8_c", "mean_s8_c", "resize_bilinear_s8_c"), _CLAMPS),
     **dict.fromkeys(("quantize_f32_8_c", "dequantize_8_f32_c", "add_f32_c", "softmax_f32_c"), _FLOATS),

@@ -250,6 +250,15 @@ def test_an_op_with_a_number_is_a_table_unless_that_has_more_bytes(op_class: typ
         assert kinds(rewritten(fuse_tables, net.graph(y))) == [expected]
 
 
+def test_an_op_of_real_numbers_between_quantised_ones_is_no_table() -> None:
+    net = Net(1, 4, 8, 9, dtype=DType.INT8, quant=SMALL)
+    real = net.add(ops.Dequantize, "x")
+    total = net.add(ops.Add, real, net.reals(1), clamp=ops.RealClamp())
+    y = net.add(ops.Quantize, total, to=DType.INT8, quant=WIDE)
+
+    assert kinds(rewritten(fuse_tables, net.graph(y))) == ["Dequantize", "Add", "Quantize"]
+
+
 def test_an_op_with_a_number_and_those_around_it_are_one_table() -> None:
     net = Net(1, 2, 2, dtype=DType.INT8, quant=SMALL)
     scaled = net.add(ops.Mul, "x", net.constant(np.array(50, np.int8), WIDE), to=DType.INT8, quant=WIDE)

@@ -4,7 +4,9 @@
 #ifndef SH_NEON_PAIRS_H
 #define SH_NEON_PAIRS_H
 
+#ifdef __ARM_NEON
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "sh_compiler.h"
 #include "sh_neon.h"
@@ -55,5 +57,6 @@ SH_INLINED void sh_by_sixteens(sh_of_sixteen *compute, const void *by, const sh_
         }
     }
 }
+#endif
 
 #endif

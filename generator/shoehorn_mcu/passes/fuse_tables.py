@@ -56,7 +56,8 @@ def _chain(
 
 def _by_element(node: Node) -> bool:
     """Whether each element of the output depends on the same one of a single tensor, exactly as the reference says."""
-    if not (node.op.any_shape or isinstance(node.op, Binary)) or node.op.overflow(node) is not None:
+    quantised = isinstance(node.op, Binary) and node.output.type.dtype is DType.INT8
+    if not (node.op.any_shape or quantised) or node.op.overflow(node) is not None:
         return False
     computed = {tensor.name: tensor.type for tensor in node.inputs if tensor.data is None}
     numbers = (tensor.type.elements for tensor in node.inputs if tensor.data is not None)
