@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,10 +72,12 @@ def elements(pieces: Sequence[Piece], folder: Path) -> tuple[list[bytes], Mappin
     Raises ImportFault where a piece is not in a regular file within the folder, or all are too many bytes, and OSError.
     """
     held, digests, left = [b""] * len(pieces), {}, MOST_BYTES
-    for location in dict.fromkeys(piece.location for piece in pieces):
-        inside = {number: piece for number, piece in enumerate(pieces) if piece.location == location}
-        with _opened(next(iter(inside.values())), folder) as file:
-            for number, piece in inside.items():
+    by_file = defaultdict[str, list[tuple[int, Piece]]](list)
+    for numbered in enumerate(pieces):
+        by_file[numbered[1].location].append(numbered)
+    for location, inside in by_file.items():
+        with _opened(inside[0][1], folder) as file:
+            for number, piece in inside:
                 held[number] = _part(piece, file, left)
                 left -= len(held[number])
             file.seek(0)

@@ -37,9 +37,8 @@ from shoehorn_mcu.ops.conv import Padding
 TAPS = 25  # most taps of a window that is not copied
 ELEMENTS = (144, 288)  # words of the stack for extended windows: elements of two pixels, or twice as many of one
 THREE = 3  # pixels at the end of an odd row that are computed together, in place of two and one
-LONG_TAPS = 64  # of one whose sums are recovered line by line
-LONG_WORDS = 512
 LINES_WORDS = 320  # of the stack: two sums per output, and the extended elements of a line of two windows
+LONG_TAPS, LONG_WORDS = 64, 512  # the same limits for windows whose sums are recovered line by line
 WIDE_TURNS = {1: 4, 2: 8, THREE: 8}  # by pixels: fours of inputs in a turn of the inner loop over extended windows
 LINES_TURN = 4  # the same of extended lines
 _WORD = 4  # bytes
@@ -209,7 +208,7 @@ def _accepts_lines(node: Node[Conv2d]) -> bool:
 
 @known
 def _accepts_long(node: Node[Conv2d]) -> bool:
-    """Windows whose sums are too large for all other packed kernels, but those of each line are not."""
+    """A window whose sum is too large for all other packed kernels, while the sum of each of its lines is not."""
     _, height, width, _ = node.weights.type.shape
     fits = height > 1 and height * width <= LONG_TAPS and not is_copied(node) and _line_fits(node, LONG_WORDS)
     if not fits or not has_one_group(node) or is_packable(node, CONV2D):
@@ -227,9 +226,9 @@ def _line(node: Node[Conv2d]) -> int:
     return _elements(node) // node.weights.type.shape[1]
 
 
-def _pack_lines(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
+def _pack_lines(node: Node[Conv2d], tile: Tile, apart: bool = False) -> dict[str, Value]:
     up, lines = _up(node) if "up" in tile.sizes else None, node.weights.type.shape[1]
-    words = pack(linear(node, CONV2D), _run(node), up, lines, apart=tile.sizes["elements"] == LONG_WORDS)
+    words = pack(linear(node, CONV2D), _run(node), up, lines, apart)
     return all_in_weights(np.concatenate([padding_tap(node), words]))
 
 
@@ -407,6 +406,7 @@ VARIANTS = (
     replace(
         _lines("simd32_lines_long"),
         accepts=_accepts_long,
+        pack=lambda node, tile: _pack_lines(node, tile, apart=True),
         tiles=(Tile(outputs=OUTPUTS, pixels=2, taps=LONG_TAPS, elements=LONG_WORDS),),
         defines=("SH_LONG",),
     ),

@@ -30,7 +30,7 @@ Accepts = Callable[[Node[Conv2d]], bool]
 
 @known
 def phases(node: Node[TransposeConv2d]) -> tuple[Node[Conv2d], ...] | None:
-    """The convolutions of all phases, those of a row side by side; None where some phase is none.
+    """The convolutions of all phases, row phase by row phase; None where a phase is no convolution.
 
     Strides are the same along both dimensions, and each phase has taps and outputs.
     """
@@ -58,7 +58,7 @@ def _phase(node: Node[TransposeConv2d], phase: int, row: int, column: int) -> No
     _, out_height, out_width, outputs = node.output.type.nhwc
     lasts = (row + op.padding.top - phase) // stride, (column + op.padding.left) // stride
     first = (column + op.padding.left) % stride
-    part = data(weights)[:, phase::stride, first::stride][:, ::-1, ::-1]
+    part = data(weights)[:, phase::stride, first::stride][:, :, ::-1]
     taps = part.shape[1:3]
     before = [size - 1 - last for size, last in zip(taps, lasts, strict=True)]
     if min(before) < 0:
@@ -77,8 +77,8 @@ def _phase(node: Node[TransposeConv2d], phase: int, row: int, column: int) -> No
         dilation=(1, 1),
         padding=padding,
     )
-    # Its rows are those of the phase: the kernel is given them from the last tap on.
-    held = replace(weights, type=replace(weights.type, shape=part.shape), data=np.ascontiguousarray(part[:, ::-1]))
+    # The lines of the kernel keep their order, as the body looks up the input row of each line.
+    held = replace(weights, type=replace(weights.type, shape=part.shape), data=np.ascontiguousarray(part))
     y = replace(node.output, type=replace(node.output.type, shape=(n, *sizes, outputs)))
     return Node(conv, (x, held, bias), y)
 

@@ -24,8 +24,6 @@ from shoehorn_mcu.ops import Conv2d, Dense, LinearOp
 
 OUTPUTS = 4  # outputs that are computed at once
 TOGETHER = 8  # inputs in a turn of the inner loop; the rest is computed one by one
-
-
 ELEMENTS = 512  # most of a window that is copied
 
 
