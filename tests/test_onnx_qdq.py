@@ -569,6 +569,16 @@ def test_a_quantised_batch_normalization_is_within_a_step_of_onnx_runtime(name: 
     }
 
 
+@pytest.mark.parametrize(("name", "value"), [("v", -1.0), ("f", np.inf), ("o", np.nan)])
+def test_a_batch_normalization_that_is_not_finite_is_refused(name: str, value: float) -> None:
+    constants = {key: data.copy() for key, data in _IMAGE.constants.items()}
+    constants[name][2] = value
+
+    with pytest.raises(ImportFault, match="finite") as fault:
+        import_model(replace(_IMAGE, constants=constants).model(np.int8(3)), "m")
+    assert "\n" not in str(fault.value)
+
+
 @pytest.mark.parametrize(
     "case",
     [

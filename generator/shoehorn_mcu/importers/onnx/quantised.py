@@ -94,6 +94,8 @@ def batch_normalization(of: Chain) -> Value:
         return of.coded[name].exact if name in of.coded else site.real(place, role)
 
     factor, addend = normalisation(site, value, constant)
+    if not (np.isfinite(factor).all() and np.isfinite(addend).all()):
+        raise Unsupported("its factors and addends are not all finite")
 
     def write(x: Tensor) -> Tensor:
         finest = np.maximum(np.abs(factor) / 127, np.abs(addend) / (x.type.quantised.scale * _LARGEST_BIAS))
