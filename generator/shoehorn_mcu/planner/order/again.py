@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.lowest import Again, Lowest, RowGraph, row_graph
-from shoehorn_mcu.planner.order.replay import needed
+from shoehorn_mcu.planner.order.replay import RowOrder, needed
 
 _UNKNOWN = 1 << 60
 
@@ -55,7 +55,7 @@ def _first_moments(flow: Flow, graph: RowGraph, known: Sequence[Event]) -> list[
     """By row: bytes alive when an order computes it for the first time; more than any where it does not."""
     first = [_UNKNOWN] * len(graph.rows)
     if known:
-        alive = needed(flow, known, flow.live_ranges(known))[1:]
+        alive = needed(flow, RowOrder.of(known))[1:].tolist()
         for event, bytes_ in zip(reversed(known), reversed(alive), strict=True):
             first[graph.number[event.op, event.row]] = bytes_
     return first

@@ -12,44 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from shoehorn_mcu.planner.effort import HALO
 from shoehorn_mcu.planner.order.flow import Event, Flow
-from shoehorn_mcu.planner.order.replay import needed
+from shoehorn_mcu.planner.order.replay import RowOrder, needed, recomputing, work
 from shoehorn_mcu.planner.partition.space import Choice, Group, least_path
 
 Halos = Mapping[int, int]  # by op: the rows of its output that its reader leaves
-
-
-def recomputing(flow: Flow, events: Sequence[Event], halos: Halos) -> list[Event]:
-    """The order of single rows in which each reader leaves only the newest `halos[op]` rows of these ops."""
-    found: list[Event] = []
-    there: dict[int, set[int]] = {op: set() for op in halos}
-
-    def compute(op: int, row: int) -> None:
-        read = [(writer, tap) for tap in flow.taps[op] if (writer := flow.born[tap.tensor]) in halos and writer != op]
-        for writer, tap in read:
-            for other in tap.reads[row]:
-                if other not in there[writer]:
-                    compute(writer, other)
-        found.append(Event(op, row))
-        if op in halos:
-            there[op].add(row)
-        for writer, _ in read:
-            there[writer] = set(sorted(there[writer])[max(0, len(there[writer]) - halos[writer]) :])
-
-    for event in events:
-        compute(event.op, event.row)
-    return found
 
 
 class _Cost(NamedTuple):
     over: int  # bytes above the budget, summed over rows
     peak: int
     work: int
-
-
-def _work(flow: Flow, events: Sequence[Event]) -> int:
-    return sum(flow.problem.ops[event.op].row_cost for event in events)
 
 
 class _Groups:
@@ -70,11 +46,11 @@ class _Groups:
     def events(self, group: Group) -> list[Event]:
         """The rows of a group that was chosen."""
         _, halos = self._found[group.start, group.end]
-        return recomputing(self._flow, self._plain(group.start, group.end), halos)
+        return recomputing(self._flow, self._plain(group.start, group.end), halos).events()
 
-    def _plain(self, start: int, end: int) -> list[Event]:
+    def _plain(self, start: int, end: int) -> RowOrder:
         events = self._flow.events(range(start, end), start, end)
-        return [Event(e.op, row) for e in events for row in range(e.row, e.end)]
+        return RowOrder.of([Event(e.op, row) for e in events for row in range(e.row, e.end)])
 
     def _least(self, start: int, end: int) -> tuple[Choice | None, Halos]:
         peak = self._flow.peak(range(start, end), start, end) or 0
@@ -87,7 +63,7 @@ class _Groups:
         halos, cost = self._greedy(Group(start, end), plain, offers)
         if cost.peak > self._budget * (1 + HALO.NEAR):
             return None, {}
-        return Choice(cost.over * self._once + cost.work - _work(self._flow, plain)), halos
+        return Choice(cost.over * self._once + cost.work - work(self._flow, plain)), halos
 
     def _offers(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """(Op, rows that its reader leaves) for every op of the group whose rows one op in it reads repeatedly."""
@@ -99,7 +75,7 @@ class _Groups:
             if inside and op not in flow.once:
                 yield from ((op, left) for left in range(max(map(len, taps[0][1].reads)) - 1))
 
-    def _greedy(self, group: Group, plain: Sequence[Event], offers: Sequence[tuple[int, int]]) -> tuple[Halos, _Cost]:
+    def _greedy(self, group: Group, plain: RowOrder, offers: Sequence[tuple[int, int]]) -> tuple[Halos, _Cost]:
         """The halos of a group, each time the one with the least bytes above the budget per extra work."""
         halos: dict[int, int] = {}
         cost = self._cost(group, plain, halos)
@@ -118,14 +94,13 @@ class _Groups:
             cost = self._cost(group, plain, halos)
         return halos, cost
 
-    def _cost(self, group: Group, plain: Sequence[Event], halos: Halos) -> _Cost:
+    def _cost(self, group: Group, plain: RowOrder, halos: Halos) -> _Cost:
         """What a group costs with these halos."""
-        events = recomputing(self._flow, plain, halos)
-        self._rows -= len(events)
-        held = needed(self._flow, events, self._flow.live_ranges(events, group.start, group.end))
-        passing = self._flow.passing(group.start, group.end)
-        over = sum(max(0, each + passing - self._budget) for each in held)
-        return _Cost(over, max(held) + passing, _work(self._flow, events))
+        order = recomputing(self._flow, plain, halos)
+        self._rows -= len(order)
+        held = needed(self._flow, order, group.start, group.end) + self._flow.passing(group.start, group.end)
+        over = int(np.maximum(held - self._budget, 0).sum())
+        return _Cost(over, int(held.max()), work(self._flow, order))
 
 
 def banded(flow: Flow, budget: int, rows: int) -> list[Event] | None:
