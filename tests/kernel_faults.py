@@ -262,6 +262,9 @@ _HALF = (_FIRST_SUM, *_HALF_ROWS)  # a product of two float16 has no rounding
 _HALF_PAIRS = (*_HALF, ("packing", '"vcvtt.f32.f16 %[high]', '"vcvtb.f32.f16 %[high]'))
 _UNFUSED_FOUR = (("rounding", "return vaddq_f32(sums, vmulq_n_f32(w, x));", "return vfmaq_n_f32(sums, w, x);"),)
 _FUSED_FOUR = (("rounding", "return vfmaq_n_f32(sums, w, x);", "return vaddq_f32(sums, vmulq_n_f32(w, x));"),)
+_FUSED_LANES = (
+    ("rounding", "return vfmaq_f32(sums, w, vdupq_n_f32(x));", "return vaddq_f32(sums, vmulq_n_f32(w, x));"),
+)
 _HALF_NEON = (
     ("packing", "vld1_u16(stored)", "vld1_u16(stored + 1)"),
     ("packing", "vcvt_f16_f32(four)", "vcvt_f16_f32(vrev64q_f32(four))"),
@@ -606,7 +609,7 @@ OWN = {
     "conv2d_f32_fused_lanes": (*_F32_LANES, *_FUSED),
     "conv2d_f32_half_lanes": (*_F32_LANES, *_HALF_PAIRS),
     "conv2d_f32_neon": (*_F32_PIXELS, *_F32_FOURS, *_UNFUSED_FOUR),
-    "conv2d_f32_fused_neon": (*_F32_PIXELS, *_F32_FOURS, *_FUSED_FOUR),
+    "conv2d_f32_fused_neon": (*_F32_PIXELS, *_F32_FOURS, *_FUSED_LANES),
     "conv2d_f32_half_neon": (*_F32_PIXELS, *_F32_FOURS, *_HALF_NEON),
     "conv2d_f32_fused_mve": (*_F32_PIXELS, *_FUSED_FOUR),
     "conv2d_f32_half_mve": (*_F32_PIXELS, *_HALF_MVE),
@@ -620,7 +623,7 @@ OWN = {
     "dense_f32_fused": (*_F32_DENSE, *_FUSED),
     "dense_f32_half": (*_F32_DENSE, *_HALF),
     "dense_f32_neon": (*_F32_VECTORS, *_F32_FOURS, *_UNFUSED_FOUR),
-    "dense_f32_fused_neon": (*_F32_VECTORS, *_F32_FOURS, *_FUSED_FOUR),
+    "dense_f32_fused_neon": (*_F32_VECTORS, *_F32_FOURS, *_FUSED_LANES),
     "dense_f32_half_neon": (*_F32_VECTORS, *_F32_FOURS, *_HALF_NEON),
     "dense_f32_fused_mve": (*_F32_VECTORS, *_FUSED_FOUR),
     "dense_f32_half_mve": (*_F32_VECTORS, *_HALF_MVE),
@@ -659,7 +662,7 @@ OWN = {
     "depthwise_conv2d_s8_thumb_column": (
         *_TAPS,
         ("tail", '"ldrsb r5, [r0, r7]\\n"', '"ldrsb r5, [r0, r6]\\n"'),  # the second of two taps
-        ("tail", "op->kernel_width + 3) & ~3", "op->kernel_width) & ~3"),
+        ("tail", "op->kernel_width + 3) & ~3", "op->kernel_width + 7) & ~3"),
         ("tail", "y + channels, op", "y + channels - (channels > 1), op"),
         ("padding", "-op->pad_left", "0"),
         *_STEPS32,
@@ -834,6 +837,26 @@ OWN = {
         ("tail", "line + 3 * ahead", "line + 2 * ahead"),  # the fourth of four windows
         ("padding", "of.joined && !of.copied && is_inside", "!of.copied && is_inside"),
         ("padding", "&& is_inside(op, column, last)", ""),
+    ),
+    "conv2d_s8_neon_lanes": (
+        ("tail", "left > 0;) {", "left > 1;) {"),  # the last pixel
+        ("tail", "i + 8 <= run", "i + 9 <= run"),
+        ("tail", "(run & 4) != 0", "(run & 6) == 6"),  # the rest of a line
+        ("tail", "x[p] = vextq_s16(x[p], x[p], 4);", ""),
+        ("tail", "(run & 1) != 0", "(run & 3) == 3"),
+        ("tail", "(count & 1) != 0", "(count & 3) == 3"),  # the last output
+        ("tail", "values = vext_s8(values, values, 4);", ""),
+        ("tail", "line + 3 * ahead", "line + 2 * ahead"),  # the fourth of four windows
+        ("packing", "SH_ADD_TAP(vget_high_s16, 3);", "SH_ADD_TAP(vget_high_s16, 2);"),
+        ("padding", "of->joined && column >= 0", "column >= 0 && of->x[0] != NULL"),
+        ("padding", "of->joined && column >= 0", "of->joined"),
+        ("saturation", "vqmovn_s16(sh_shifted_eight(first, second", "vmovn_s16(sh_shifted_eight(first, second"),
+        ("saturation", "vmin_s8(vmax_s8(values[0], vget_low_s8(low)), vget_low_s8(high))", "values[0]"),
+        ("padding", "(int8_t)op.x_zero", "0"),
+        ("padding", "of.joined && x[ky] != NULL", "of.joined"),
+        ("padding", "joined && line != NULL", "joined"),
+        ("dilation", "kx < op.kernel_width; kx++, ix += op.dilation", "kx < op.kernel_width; kx++, ix++"),
+        *_NEON_ROUNDING,
     ),
     "conv2d_s8_simd32": (
         *_SIMD32,

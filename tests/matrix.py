@@ -754,6 +754,15 @@ def _near_halves(rng: Rng) -> Iterator[Graph]:
             yield replace(frozen(graph, {"x0": data}), name=KEPT)
 
 
+def _ties(rng: Rng) -> Graph:
+    """Boxes of which several have the same score."""
+    kinds = [TensorType((2, 1, 24), DType.FLOAT32), TensorType((24, 4), DType.FLOAT32)]
+    graph = graph_of(ops.Suppress, kinds, DType.INT32, count=7, overlap=0.25, least=-1.0)
+    scores, low = rng.integers(-3, 3, (2, 1, 24)), rng.integers(0, 9, (24, 2))
+    boxes = np.concatenate([low, low + rng.integers(1, 4, (24, 2))], axis=1)
+    return replace(frozen(graph, {"x0": scores.astype(np.float32), "x1": boxes.astype(np.float32)}), name=KEPT)
+
+
 def _squares(rng: Rng) -> Iterator[Graph]:
     """Largest of windows of two by two inside the input: strides, channels around sixteen, gaps, a column left."""
     for number, channels in enumerate((1, 15, 16, 17, 33)):
@@ -807,7 +816,7 @@ def cases() -> list[Graph]:
     found += [*_one_tap(np.random.default_rng(18)), *_long(np.random.default_rng(19))]
     found += [*_columns(np.random.default_rng(20))]
     found += _narrow(np.random.default_rng(16))
-    found += _inserted(np.random.default_rng(10))
+    found += [*_inserted(np.random.default_rng(10)), _ties(np.random.default_rng(21))]
     return [*found, *_reals(np.random.default_rng(3))]
 
 

@@ -13,6 +13,7 @@ from shoehorn_mcu.kernels.depthwise import mve, neon, riscv, simd32, thumb
 from shoehorn_mcu.kernels.element import elementwise, formulas, unary
 from shoehorn_mcu.kernels.linear import (
     conv,
+    neon_lanes,
     packed_conv,
     packed_dense,
     partial,
@@ -37,6 +38,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *toom_cook.VARIANTS,
     *mve_linear.VARIANTS,
     *neon_linear.VARIANTS,
+    *neon_lanes.VARIANTS,
     *phases.VARIANTS,
     *riscv_linear.VARIANTS,
     *packed_dense.VARIANTS,
