@@ -755,6 +755,16 @@ OWN = {
         ("packing", "sh_high_halves(d, e)", "sh_low_halves(d, e)"),
         ("rounding", "+ HALF + (value >> 31)", "+ HALF"),
     ),
+    "resize_bilinear_s8_neon": (
+        ("tail", "last = channels - 8;", "last = (channels - 8) & ~3;"),  # the last channels
+        ("packing", "x[3], by->of[3]", "x[3], by->of[2]"),
+        ("rounding", "vsraq_n_s32(sums, sums, 31)", "sums"),
+    ),
+    "resize_bilinear_s8_mve": (
+        ("tail", "rest > 0; rest -= 4", "rest > 1; rest -= 4"),
+        ("packing", "vldrbq_z_s32(below_left, kept), (ONE - across)", "vldrbq_z_s32(below_left, kept), across"),
+        ("rounding", "sums = vaddq_s32(sums, vshrq_n_s32(sums, 31));", ""),
+    ),
     "max_pool2d_s8_neon": (
         (
             "tail",

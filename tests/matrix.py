@@ -754,6 +754,15 @@ def _near_halves(rng: Rng) -> Iterator[Graph]:
             yield replace(frozen(graph, {"x0": data}), name=KEPT)
 
 
+def _resized(rng: Rng) -> Iterator[Graph]:
+    """Bilinear resizes of eight channels and more."""
+    for channels, size in ((8, (1, 6)), (11, (4, 5)), (20, (3, 2))):
+        x, same = int8((1, 2, 3, channels), Quant((1.0,), (3,))), int8((), Quant((1.0,), (3,)))
+        corners = {"align_corners": channels == 11, "half_pixel_centers": channels == 8}
+        graph = graph_of(ops.ResizeBilinear, [x], same, size=size, **corners)
+        yield frozen(graph, random_inputs(graph, rng))
+
+
 def _ties(rng: Rng) -> Graph:
     """Boxes of which several have the same score."""
     kinds = [TensorType((2, 1, 24), DType.FLOAT32), TensorType((24, 4), DType.FLOAT32)]
@@ -817,6 +826,7 @@ def cases() -> list[Graph]:
     found += [*_columns(np.random.default_rng(20))]
     found += _narrow(np.random.default_rng(16))
     found += [*_inserted(np.random.default_rng(10)), _ties(np.random.default_rng(21))]
+    found += _resized(np.random.default_rng(22))
     return [*found, *_reals(np.random.default_rng(3))]
 
 

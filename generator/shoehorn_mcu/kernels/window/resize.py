@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Node
@@ -12,8 +14,8 @@ from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import ResizeBilinear, ResizeNearest
 from shoehorn_mcu.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
 
-CHANNELS = 4
-"""Channels of a word: the fewest that the kernel for Armv6 SIMD computes."""
+CHANNELS, VECTOR = 4, 8
+"""Channels that kernels compute at once, the fewest that they compute: for Armv6 SIMD, a word, and for NEON."""
 
 COARSE = 8
 """The product of two weights that are multiples of this many 1024ths fits 16 bits, as a multiple of 2^-14."""
@@ -62,18 +64,25 @@ def _nearest_work(node: Node[ResizeNearest]) -> Work:
     return Work(pixels=width) + moved(to, source, size, y.rows)
 
 
-def _bilinear_by_words(node: Node[ResizeBilinear]) -> bool:
-    """Whether a pixel has CHANNELS or more, and all weights are multiples of COARSE."""
+def _is_coarse(node: Node[ResizeBilinear]) -> bool:
+    """Whether all weights are multiples of COARSE."""
     found = _bilinear(node)
     weights = [array_of(found[f"{name}_weights"]) for name in ("row", "column")]
-    coarse = all(each is not None and not (each.astype(np.int64) % COARSE).any() for each in weights)
-    return coarse and node.output.type.nhwc[3] >= CHANNELS
+    return all(each is not None and not (each.astype(np.int64) % COARSE).any() for each in weights)
 
 
-def _bilinear_words_work(node: Node[ResizeBilinear], tile: Tile) -> Work:
-    """Pixels, and words of channels."""
-    pixels, channels = node.output.type.nhwc[2:]
-    return Work(pixels=pixels, fours=pixels * -(-channels // CHANNELS))
+def _has_channels(least: int) -> Callable[[Node[ResizeBilinear]], bool]:
+    return lambda node: node.output.type.nhwc[3] >= least and _is_coarse(node)
+
+
+def _at_once(groups: str, channels: int) -> Callable[[Node[ResizeBilinear], Tile], Work]:
+    """Pixels, and `groups` of so many channels."""
+
+    def work(node: Node[ResizeBilinear], tile: Tile) -> Work:
+        pixels = node.output.type.nhwc[2]
+        return Work(**{"pixels": pixels, groups: pixels * -(-node.output.type.nhwc[3] // channels)})
+
+    return work
 
 
 NEAREST = Contract("resize_nearest", (ResizeNearest,), _nearest, accepts=same_dtype, spaced=byte_step)
@@ -82,5 +91,7 @@ BILINEAR = Contract("resize_bilinear_s8", (ResizeBilinear,), _bilinear, accepts=
 VARIANTS = (
     portable(NEAREST, _nearest_work),
     portable(BILINEAR, lambda node: Work(pixels=node.output.type.nhwc[2], outputs=node.output.type.row_elements)),
-    Variant(BILINEAR, _bilinear_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_bilinear_by_words),
+    Variant(BILINEAR, _at_once("fours", CHANNELS), suffix="simd32", isa=Isa.SIMD32, accepts=_has_channels(CHANNELS)),
+    Variant(BILINEAR, _at_once("eights", VECTOR), suffix="neon", isa=Isa.NEON, accepts=_has_channels(VECTOR)),
+    Variant(BILINEAR, _at_once("fours", CHANNELS), suffix="mve", isa=Isa.MVE, accepts=_is_coarse),
 )
