@@ -477,6 +477,11 @@ OWN = {
         ("tail", "tap + channels, kept", "tap, kept"),
     ),
     "quantize_f32_8_c": (("rounding", "if ((rest < 0.0f ? -rest : rest) > sure) {", "if (rest > sure) {"),),
+    "quantize_f32_8_steps": (
+        ("tail", "SH_HALVE(1U);", ""),
+        ("rounding", "order < steps[at", "order <= steps[at"),
+        ("saturation", "at + least", "at - 128"),
+    ),
     "quantize_f32_8_mve": (
         ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),
         ("rounding", "0.5f) != 0) {", "0.75f) != 0) {"),

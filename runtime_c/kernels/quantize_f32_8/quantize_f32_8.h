@@ -22,6 +22,9 @@ typedef struct {
     int32_t zero;
     int32_t y_min;
     int32_t y_max;
+    // [256], for a variant that compares: the least x of each value of y, from the second on, as
+    // the variant defines; null for others
+    const uint32_t *steps;
 } sh_quantize_f32_8;
 
 typedef void sh_quantize_f32_8_fn(const sh_quantize_f32_8 *op, const int8_t *const x[], int8_t *y);

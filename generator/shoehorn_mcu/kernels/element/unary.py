@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable
@@ -19,6 +20,9 @@ _UNSURE = 2.0**-14
 
 Inverse, product and quotient are each rounded once, by at most 2^-24 of their value; 3 * 2^-24 * 256 is less than this.
 """
+
+_INFINITE = 0xFF800000
+"""Where infinity is among all numbers of float32, from -NaN on."""
 
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 
@@ -53,6 +57,32 @@ def _quantize(node: Node[Quantize]) -> dict[str, Value]:
     }
 
 
+def _no_steps(node: Node[Quantize]) -> dict[str, Value]:
+    return {"steps": None}
+
+
+def _steps(node: Node[Quantize], tile: Tile) -> dict[str, Value]:
+    """By value of y, from the second on, the least float32 that becomes it or more, by its place among all numbers.
+
+    Found by halving, for all values at once, from -infinity to infinity, which becomes the greatest one.
+    """
+    least, most = node.output.type.dtype.limits
+    values = np.arange(least, most + 1)
+    low, high = np.full(len(values), 2**32 - 1 - _INFINITE), np.full(len(values), _INFINITE)
+    while (low < high).any():
+        middle = (low + high) // 2
+        reached = np.greater_equal(node.op.reference([_number_at(middle)], node.sig), values)
+        low, high = np.where(reached, low, middle + 1), np.where(reached, middle, high)
+    return {"steps": high.astype(np.uint32)}
+
+
+def _number_at(places: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The numbers at these places in the order of float32, of which -NaN are the first ones."""
+    below = places < 2**31
+    bits = np.where(below, 2**32 - 1 - places, places - 2**31)
+    return bits.astype(np.uint32).view(np.float32)
+
+
 def _dequantizes(node: Node[Dequantize]) -> bool:
     return node.x.type.dtype in _EIGHT_BITS and are(DType.FLOAT32, node.output)
 
@@ -80,6 +110,11 @@ def _work(node: Node) -> Work:
     return elements(1, node.output.type.row_elements)
 
 
+def _each(node: Node, tile: Tile) -> Work:
+    """The run, and its elements."""
+    return Work(pixels=1, outputs=node.output.type.row_elements)
+
+
 def _sixteens(node: Node, tile: Tile) -> Work:
     """Vectors of sixteen elements, and elements that are left."""
     vectors, left = divmod(node.output.type.row_elements, 16)
@@ -98,7 +133,9 @@ def _vectors(node: Node, size: int) -> Work:
 
 
 LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8, spaced=in_runs, in_runs=True)
-QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes, spaced=in_runs, in_runs=True)
+QUANTIZE = Contract(
+    "quantize_f32_8", (Quantize,), _quantize, _no_steps, accepts=_quantizes, spaced=in_runs, in_runs=True
+)
 DEQUANTIZE = Contract(
     "dequantize_8_f32", (Dequantize,), _dequantize, accepts=_dequantizes, spaced=in_runs, in_runs=True
 )
@@ -111,6 +148,7 @@ VARIANTS = (
     Variant(LUT, _sixteens, suffix="neon", isa=Isa.NEON, in_place=element_by_element),
     Variant(LUT, lambda node, _: _vectors(node, 16), suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(QUANTIZE, _work, element_by_element),
+    Variant(QUANTIZE, _each, suffix="steps", pack=_steps, in_place=element_by_element),
     Variant(QUANTIZE, lambda node, _: _vectors(node, 4), suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(DEQUANTIZE, _work),
     portable(NARROW, _work, element_by_element),
