@@ -899,12 +899,15 @@ def unit(of: Matrix, board: targets.Board) -> Unit:
 
 
 def firmware(of: Matrix, board: targets.Board) -> Bundle:
-    """The project folder's files, without the page and the report's choices, which take long and which nobody reads."""
+    """The project folder's files, without page, reference and the report's choices: they take long and nobody reads
+    them.
+    """
     made = unit(of, board)
     found = constants(made)
     with (
         patch("shoehorn_mcu.firmware.report._choices", lambda _: []),
         patch("shoehorn_mcu.emit.folder.project.page", lambda *_: ""),
+        patch("shoehorn_mcu.emit.folder.project._reference", lambda *_: {}),
     ):
         said = report(of.graph, board, (), made.plan, made.stages, (found.bytes, 0, None))
         return project(made, found, board, "none", timeless(said))

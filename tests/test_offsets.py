@@ -71,10 +71,10 @@ def test_a_channel_that_spans_more_than_a_byte_has_none() -> None:
 def test_only_kernels_that_know_offsets_compute_weights_that_have_some() -> None:
     without, having = wide(rows((5, -100), (1, 2))), wide(rows((200, -3), (1, 2)))
 
-    assert {k.variant.kinds for k in candidates(without, (Isa.NEON,))} == {("",)}
-    found = candidates(having, (Isa.NEON, Isa.C))
-    assert [kernel.key for kernel in found] == ["linear_s8_w16_c", "conv2d_s8_neon_1x1_offsets_o4_p4"]
-    assert "#define SH_OFFSETS" in found[1].text("m", "")
+    assert {k.variant.suffix for k in candidates(without, (Isa.NEON,))} == {"neon_1x1", "neon_lanes"}
+    found = {kernel.variant.suffix: kernel for kernel in candidates(having, (Isa.NEON, Isa.C))}
+    assert [*found] == ["c", "neon_1x1_offsets", "neon_lanes"]  # the last one has offsets in its weights
+    assert "#define SH_OFFSETS" in found["neon_1x1_offsets"].text("m", "")
 
 
 def test_depthwise_channels_are_those_of_the_last_axis() -> None:
