@@ -482,6 +482,11 @@ OWN = {
         ("rounding", "order < steps[at", "order <= steps[at"),
         ("saturation", "at + least", "at - 128"),
     ),
+    "quantize_f32_8_neon": (
+        ("tail", "c < op->channels; c++", "c + 1 < op->channels; c++"),
+        ("rounding", "if (vmaxvq_u32(vorrq_u32(near[0], near[1])) != 0) {", "if (op->width == 0) {"),
+        ("saturation", "vminnmq_f32(vmaxnmq_f32(product, by->low), by->high)", "product"),
+    ),
     "quantize_f32_8_mve": (
         ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),
         ("rounding", "0.5f) != 0) {", "0.75f) != 0) {"),
@@ -739,6 +744,12 @@ OWN = {
         ("tail", "= line + ahead;", "= line;"),  # and of two runs
         ("padding", "of->joined && is_inside", "is_inside"),
         ("padding", "lines && is_inside(op, column, last)", "lines"),
+    ),
+    "add_s8_thumb": (
+        ("tail", "y_step + channels, -channels", "y_step + channels, channels > 1 ? 1 - channels : -1"),
+        ("rounding", '"adds r5, #1\\n"', '""'),
+        ("packing", '"mov r8, r5\\n"', '"mov r8, r3\\n"'),
+        ("saturation", '"mvns r5, r5\\n"', '""'),
     ),
     "add_s8_neon": (*_PAIRS, ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)")),
     "mul_s8_neon": (

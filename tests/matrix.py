@@ -763,6 +763,15 @@ def _resized(rng: Rng) -> Iterator[Graph]:
         yield frozen(graph, random_inputs(graph, rng))
 
 
+def _sums(rng: Rng) -> Iterator[Graph]:
+    """Sums and differences that are not clamped, of other scales, and those with gaps between pixels."""
+    for number, (channels, scale) in enumerate(((1, 1.0), (7, 0.37), (40, 2.3))):
+        x, other = (int8((1, 2, 3, channels), Quant((1.0 + zero / 9,), (zero,))) for zero in (3, -128))
+        graph = graph_of((ops.Add, ops.Sub)[number % 2], [x, other], int8((), Quant((scale,), (number - 5,))))
+        for made in (graph, inserted(graph, 3, 1, 2, number % 2 == 0)):
+            yield replace(frozen(made, random_inputs(made, rng)), name=KEPT)
+
+
 def _ties(rng: Rng) -> Graph:
     """Boxes of which several have the same score."""
     kinds = [TensorType((2, 1, 24), DType.FLOAT32), TensorType((24, 4), DType.FLOAT32)]
@@ -826,7 +835,7 @@ def cases() -> list[Graph]:
     found += [*_columns(np.random.default_rng(20))]
     found += _narrow(np.random.default_rng(16))
     found += [*_inserted(np.random.default_rng(10)), _ties(np.random.default_rng(21))]
-    found += _resized(np.random.default_rng(22))
+    found += [*_resized(np.random.default_rng(22)), *_sums(np.random.default_rng(25))]
     return [*found, *_reals(np.random.default_rng(3))]
 
 

@@ -52,11 +52,16 @@ def quoted(name: str) -> str:
 
 
 def number(value: float | np.generic) -> str:
-    """A literal; a float that float32 holds exactly gets nine digits and an `f`."""
+    """A literal; a float that float32 holds exactly gets nine digits and an `f`.
+
+    Infinity and NaN are what gcc and clang have built in, as there may be no math.h.
+    """
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float):
-        if not math.isfinite(plain):
-            raise ValueError(f"{plain} has no C literal")
+        if math.isnan(plain):
+            return '__builtin_nanf("")'
+        if math.isinf(plain):
+            return "-__builtin_inff()" if plain < 0 else "__builtin_inff()"
         single = float(np.float32(plain)) == plain
         digits = f"{plain:.9g}" if single else repr(plain)
         digits += "" if any(ch in digits for ch in ".e") else ".0"

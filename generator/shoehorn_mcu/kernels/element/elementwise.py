@@ -13,10 +13,11 @@ from shoehorn_mcu.kernels.base.operands import all_s8, bounded, broadcast, eleme
 from shoehorn_mcu.kernels.base.packed import clamps
 from shoehorn_mcu.kernels.base.rounding import rounds_exactly
 from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.element import sum_steps
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from shoehorn_mcu.ops.elementwise import Addition, add_params, mul_scale, prelu_scales
-from shoehorn_mcu.ops.fixed_point import Scale, rescale
+from shoehorn_mcu.ops.fixed_point import Scale
 
 
 def binary(node: Node[Binary]) -> dict[str, Value]:
@@ -51,12 +52,7 @@ def _add(node: Node[Addition]) -> dict[str, Value]:
 
 def _terms(node: Node[Addition]) -> NDArray[np.int64]:
     """Twice the term of each byte: [operand][byte + 128], b's with its sign."""
-    left_shift, *scales, _ = add_params(node.sig)
-    bytes_ = np.arange(-128, 128, dtype=np.int64)
-    zeros = [tensor.type.quantised.zero_point for tensor in node.inputs]
-    signs = (1, node.op.sign)
-    rows = zip(zeros, scales, signs, strict=True)
-    return np.stack([2 * sign * rescale((bytes_ - zero) << left_shift, *scale) for zero, scale, sign in rows])
+    return 2 * sum_steps.terms(node)
 
 
 def _summed_exactly(node: Node[Addition]) -> bool:
@@ -89,6 +85,15 @@ def _scaled_by_vectors(node: Node[Addition]) -> bool:
     """
     left_shift, *scales = add_params(node.sig)
     return left_shift <= 20 and all(scale.shift <= 0 for scale in scales) and side_by_side(node)
+
+
+def _summed_by_steps(node: Node[Addition]) -> bool:
+    return side_by_side(node) and sum_steps.is_exact(node)
+
+
+def _by_steps(node: Node[Addition], tile: Tile) -> Work:
+    """Runs, and elements."""
+    return Work(pixels=runs(node).width, outputs=node.output.type.row_elements)
 
 
 def _unsigned_tables(node: Node[Addition], tile: Tile) -> dict[str, Value]:
@@ -214,6 +219,7 @@ VARIANTS = tuple(
     for variant in (
         portable(ADD, _add_work),
         Variant(ADD, lambda node, _: binary_work(node), suffix="tables", accepts=_summed_exactly, pack=_tables),
+        Variant(ADD, _by_steps, suffix="thumb", isa=Isa.THUMB, accepts=_summed_by_steps, pack=sum_steps.pack),
         Variant(ADD, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_summed_by_vectors, pack=_tables),
         Variant(ADD, _vectors, suffix="mve", isa=Isa.MVE, accepts=_summed_by_vectors, pack=_unsigned_tables),
         Variant(ADD, _sixteens, suffix="neon", isa=Isa.NEON, accepts=_scaled_by_vectors),

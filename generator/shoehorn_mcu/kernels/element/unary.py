@@ -121,6 +121,12 @@ def _sixteens(node: Node, tile: Tile) -> Work:
     return Work(vectors=vectors, outputs=left)
 
 
+def _eights(node: Node, tile: Tile) -> Work:
+    """The run, vectors of eight elements in it, and elements that are left."""
+    vectors, left = divmod(node.output.type.row_elements, 8)
+    return Work(pixels=1, vectors=vectors, outputs=left)
+
+
 def _fours(node: Node, tile: Tile) -> Work:
     """The run, groups of four elements in it, and elements that are left."""
     fours, left = divmod(node.output.type.row_elements, 4)
@@ -149,6 +155,7 @@ VARIANTS = (
     Variant(LUT, lambda node, _: _vectors(node, 16), suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(QUANTIZE, _work, element_by_element),
     Variant(QUANTIZE, _each, suffix="steps", pack=_steps, in_place=element_by_element),
+    Variant(QUANTIZE, _eights, suffix="neon", isa=Isa.VECTORS, in_place=element_by_element),
     Variant(QUANTIZE, lambda node, _: _vectors(node, 4), suffix="mve", isa=Isa.MVE, in_place=element_by_element),
     portable(DEQUANTIZE, _work),
     portable(NARROW, _work, element_by_element),
