@@ -908,8 +908,8 @@ def unit(of: Matrix, board: targets.Board) -> Unit:
 
 
 def firmware(of: Matrix, board: targets.Board) -> Bundle:
-    """The project folder's files, without page, reference and the report's choices: they take long and nobody reads
-    them.
+    """The project folder's files. Page, reference and the report's choices take long to make, and no test of the matrix
+    reads them, so they are left out.
     """
     made = unit(of, board)
     found = constants(made)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value
+from shoehorn_mcu.kernels.base.halving import first_true
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.ops.elementwise import Addition, add_params
 from shoehorn_mcu.ops.fixed_point import Scale, rescale
@@ -53,7 +54,8 @@ def steps(node: Node[Addition]) -> Steps | None:
     """How the kernel finds each value; None where it does not find every one, or values are clamped."""
     if (node.op.clamp.low, node.op.clamp.high) != (_BYTES.start, _BYTES.stop - 1):
         return None
-    least, most = int(terms(node).min(axis=1).sum()), int(terms(node).max(axis=1).sum())
+    each = terms(node)
+    least, most = int(each.min(axis=1).sum()), int(each.max(axis=1).sum())
     scale, zero = add_params(node.sig).y, node.output.type.quantised.zero_point
     per_sum = scale.multiplier / 2**31 * 2.0**scale.shift
     addend = round(zero / per_sum)
@@ -70,17 +72,13 @@ def steps(node: Node[Addition]) -> Steps | None:
 
 
 def _first(values: NDArray[np.int64], least: int, most: int, scale: Scale) -> NDArray[np.int64]:
-    """The least sum that is scaled to each of these or more; most + 1 where there is none. Found by halving.
+    """The least sum that is scaled to each of these or more; most + 1 where there is none.
 
     All sums are at least the first value, to which they are clamped.
     """
-    low, high = np.full(len(values), least), np.full(len(values), most + 1)
+    high = np.full(len(values), most + 1)
     high[0] = least
-    while (low < high).any():
-        middle = (low + high) // 2
-        reached = rescale(middle, *scale) >= values
-        low, high = np.where(reached | (low == high), low, middle + 1), np.where(reached, middle, high)
-    return high
+    return first_true(lambda sums: rescale(sums, *scale) >= values, np.full(len(values), least), high)
 
 
 def is_exact(node: Node[Addition]) -> bool:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.base.halving import first_true
 from shoehorn_mcu.kernels.base.operands import are, element_by_element, in_runs
 from shoehorn_mcu.kernels.base.work import Work, elements
 from shoehorn_mcu.machine.targets import Isa
@@ -64,16 +65,16 @@ def _no_steps(node: Node[Quantize]) -> dict[str, Value]:
 def _steps(node: Node[Quantize], tile: Tile) -> dict[str, Value]:
     """By value of y, from the second on, the least float32 that becomes it or more, by its place among all numbers.
 
-    Found by halving, for all values at once, from -infinity to infinity, which becomes the greatest one.
+    They are searched from -infinity to infinity, which becomes the greatest value.
     """
     least, most = node.output.type.dtype.limits
     values = np.arange(least, most + 1)
-    low, high = np.full(len(values), 2**32 - 1 - _INFINITE), np.full(len(values), _INFINITE)
-    while (low < high).any():
-        middle = (low + high) // 2
-        reached = np.greater_equal(node.op.reference([_number_at(middle)], node.sig), values)
-        low, high = np.where(reached, low, middle + 1), np.where(reached, middle, high)
-    return {"steps": high.astype(np.uint32)}
+    ends = (np.full(len(values), place) for place in (2**32 - 1 - _INFINITE, _INFINITE))
+
+    def reached(places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.greater_equal(node.op.reference([_number_at(places)], node.sig), values)
+
+    return {"steps": first_true(reached, *ends).astype(np.uint32)}
 
 
 def _number_at(places: NDArray[np.int64]) -> NDArray[np.float32]:

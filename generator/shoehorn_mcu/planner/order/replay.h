@@ -54,8 +54,8 @@ typedef struct {
     int32_t *count;      // by tensor: how many
 } sh_replay_halos;
 
-// Writes an order as far as there is room for it, and returns its length: that of `order`, in which
-// rows that readers left no longer are computed again.
+// Writes `order`, in which rows that their readers have not left are computed again. Writes no more
+// events than there is room for, and returns how many there are.
 int64_t sh_replay_recomputing(const sh_replay_flow *flow, const sh_replay_order *order,
                               const sh_replay_halos *halos, int32_t *ops, int32_t *rows,
                               int64_t room);

@@ -79,10 +79,7 @@ def needed(flow: Flow, order: RowOrder, start: int = 0, end: int | None = None) 
 
 def work(flow: Flow, order: RowOrder) -> int:
     """The predicted work of an order; rows that are delivered are none."""
-    costs = np.array([op.row_cost for op in flow.problem.ops])
-    if flow.streamed:
-        costs[0] = 0
-    return int(costs[order.ops].sum()) if len(order) else 0
+    return int(_replays(flow).costs[order.ops].sum())
 
 
 def recomputing(flow: Flow, order: RowOrder, halos: Mapping[int, int]) -> RowOrder:
@@ -117,6 +114,8 @@ class _Replays:
     def __init__(self, flow: Flow) -> None:
         self._flow, self._library = flow, _library()
         self._rows = sum(flow.rows.values())
+        self.costs = np.array([op.row_cost for op in flow.problem.ops], np.int64)  # by op: of a row
+        self.costs[:1] *= not flow.streamed
         columns = {name: self._array(column) for name, column in _columns(flow).items()}
         self._keep = [*columns.values()]
         sizes = {"tensors": len(flow.rows), "ops": flow.count}
