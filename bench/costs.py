@@ -182,11 +182,12 @@ def measure(
     timed = _exactly(opened, board) if exactly else _by_clock(opened, host_plan, zeros)
     rings = {ring.tensor: ring for ring in plan.placements}
     rows, steps = rows_and_steps(plan)
+    calls = {stage.name: rows[stage.name] // stage.rows_per_call for stage in chosen}
     ops = [
         {
             "kernel": stage.kernel.cost_key,
-            "rows": rows[stage.name],
-            "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, rows[stage.name])},
+            "rows": calls[stage.name],
+            "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, calls[stage.name])},
             "measured": timed.ops[stage.index],
             "cycles": timed.cycles[stage.index] if timed.cycles else None,
         }

@@ -141,11 +141,12 @@ def ops_of(unit: Unit, counted: Mapping[int, int]) -> list[Found]:
     """The measured ops, as bench.costs has them."""
     rings = {ring.tensor: ring for ring in unit.plan.placements}
     rows, steps = rows_and_steps(unit.plan)
+    calls = {stage.name: rows[stage.name] // stage.rows_per_call for stage in unit.stages}
     return [
         {
             "kernel": stage.kernel.cost_key,
-            "rows": rows[stage.name],
-            "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, rows[stage.name])},
+            "rows": calls[stage.name],
+            "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, calls[stage.name])},
             "measured": counted[stage.index],
             "work": dict(stage.kernel.work(stage.call)),
         }

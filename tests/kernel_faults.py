@@ -355,8 +355,20 @@ _ROW_UP = (
     ("saturation", '"ssat " value ", #8, "', '"ssat " value ", #9, "'),
 )
 
+_COMBINED = (  # in conv2d_s8_toom.inc
+    ("points", "out[0] = at[4] - before;", "out[0] = at[3] - before;"),
+    ("points", "(twice_odd << 1)", "twice_odd"),
+    ("points", "((at[3] - at[1]) << 2)", "((at[3] - at[1]) << 1)"),
+    ("points", "+ at[5] - at[4];", "+ at[5] - at[3];"),
+    ("points", "out[1] = odd + at[3] - at[2];", "out[1] = odd + at[3] - at[1];"),
+    ("rows", "(at[0] << 1) - at[1] - before;", "(at[0] << 1) - at[1];"),
+    ("rows", "sums[(3 * ACROSS + k) * SUMS] - minus", "sums[(3 * ACROSS + k) * SUMS] + minus"),
+    ("rows", "sums[(2 * ACROSS + k) * SUMS] + minus;", "sums[(3 * ACROSS + k) * SUMS] + minus;"),
+    ("rows", "sums[(3 * ACROSS - 1) * SUMS] - end_1", "sums[(3 * ACROSS - 1) * SUMS]"),
+    ("rows", "end_1 + end_2;", "end_1;"),
+)
 _TOOM = (
-    ("tail", "to + o, step, left)", "to + o, step, left - 1)"),  # the last pixel
+    ("tail", "to + o, step, row, left)", "to + o, step, row, left - 1)"),  # the last pixel
     ("tail", "SH_REACH && first + i < pixels;", "SH_REACH && first + i + 1 < pixels;"),
     ("tail", "first < pixels; first += SH_REACH", "first < SH_REACH; first += SH_REACH"),  # the second unit's
     ("tail", "outputs - o < SH_OUTPUTS ? outputs - o : SH_OUTPUTS", "outputs < SH_OUTPUTS ? outputs : SH_OUTPUTS"),
@@ -372,15 +384,17 @@ _TOOM = (
     ("transform", "sh_subtract_halves(d[3], sh_add_halves(twice_1, twice_1))", "sh_subtract_halves(d[3], twice_1)"),
     ("transform", "sh_subtract_halves(d[5], d[3])", "sh_subtract_halves(d[5], d[1])"),
     ("transform", "to[4] = sh_subtract_halves(d[0], d[2]);", "to[4] = sh_subtract_halves(d[1], d[2]);"),
-    ("points", "out[0] = (int32_t)at_5;", "out[0] = (int32_t)at_4;"),
-    ("points", "(twice_odd << 1)", "twice_odd"),
-    ("points", "((at_4 - at_2) << 2)", "((at_4 - at_2) << 1)"),
-    ("points", "+ at_6 - at_5);", "+ at_6 - at_4);"),
-    ("points", "(int32_t)(odd + at_4 - at_3)", "(int32_t)(odd + at_4 - at_2)"),
+    *_COMBINED,
+    ("rows", "store_row(out, &now, third, to + row, step);", "store_row(out, &now, third, to, step);"),
+    ("rows", "down < SH_ROWS; down++", "down < 1; down++"),
+    ("rows", "line_words = 2 * ACROSS;", "line_words = ACROSS;"),
+    ("rows", "sh_subtract_halves(d[2 + unit], d[6 + unit]);", "d[2 + unit];"),
+    ("rows", "sh_subtract_halves(d[4 + unit], d[2 + unit]);", "d[4 + unit];"),
+    ("rows", "for (; pairs > 0; pairs--,", "for (; pairs > 1; pairs--,"),
 )
 _TOOM_SCALES = (
-    ("scale", "(uint32_t)(sum >> 2) * third", "(uint32_t)(sum >> 2) * (third + 2u)"),
-    ("scale", "const int32_t twice = sum;", "const int32_t twice = sum + 2;"),
+    ("scale", "(uint32_t)(sum >> (SH_ROWS + 1)) * third", "(uint32_t)(sum >> (SH_ROWS + 1)) * (third + 2u)"),
+    ("scale", "const int32_t twice = sum >> (SH_ROWS - 1);", "const int32_t twice = (sum >> (SH_ROWS - 1)) + 2;"),
     ("rounding", '"add %[value], %[value], %[twice], asr #31\\n"', '""'),
     ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
 )
@@ -396,17 +410,24 @@ _THUMB_TOOM = (
     ("padding", "column >= 0 && column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width"),
     ("padding", "column + COLUMNS <= op.in_width", "column + COLUMNS <= op.in_width + 1"),
     *_FRAMED,
-    ("packing", "excess[i] <<= ABOVE_LOG2;", "excess[i] <<= ABOVE_LOG2 - 1;"),
+    ("packing", "excess[row][i] <<= ABOVE_LOG2;", "excess[row][i] <<= ABOVE_LOG2 - 1;"),
     ("packing", "totals[k] += d[k];", "totals[k] += d[0];"),
     ("transform", "d[4] - 4 * d[2]", "d[4] - 2 * d[2]"),
     ("transform", "*to = d[5] - d[3] - 2 * twice;", "*to = d[5] - d[1] - 2 * twice;"),
     ("transform", "*to = d[1] - d[3];", "*to = d[1] - d[2];"),
-    ("points", "out[0] = at_5;", "out[0] = at_4;"),
-    ("points", "(twice_odd << 1)", "twice_odd"),
-    ("points", "out[1] = odd + at_4 - at_3;", "out[1] = odd + at_4 - at_2;"),
-    ("scale", "sum >> 3) * 0xAAAAAAABu", "sum >> 3) * 0xAAAAAAADu"),
-    ("scale", "return (int32_t)sum >> 1;", "return (int32_t)sum;"),
+    ("scale", "0xAAAAAAABu); // the inverse", "0xAAAAAAADu); // the inverse"),
+    ("scale", "return (int32_t)sum >> SH_ROWS;", "return (int32_t)sum;"),
     *_STEPS32,
+)
+
+_THUMB_ROWS = (
+    *_COMBINED,
+    ("rows", "v[3 * words] = d[1] - d[3];", "v[3 * words] = d[1];"),
+    ("rows", "v[words] = d[2] - d[1];", "v[words] = d[2];"),
+    ("rows", "int32_t left = words; left > 0;", "int32_t left = words; left > 1;"),
+    ("rows", "totals[unit][ky % DOWN]", "totals[unit][0]"),
+    ("rows", "y + row * op->out_width * step;", "y;"),
+    ("rows", "line < DOWN; line++", "line < 1; line++"),
 )
 
 OWN = {
@@ -895,8 +916,8 @@ OWN = {
     "conv2d_s8_simd32_wide_up_1x1": (*_WIDE_UP, *_THREE),
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
-    "conv2d_s8_thumb_toom": _THUMB_TOOM,
-    "conv2d_s8_thumb_toom_exact": (_THUMB_TOOM[0], *_THUMB_TOOM[11:16]),
+    "conv2d_s8_thumb_toom": (*_THUMB_TOOM, *_THUMB_ROWS),
+    "conv2d_s8_thumb_toom_exact": (_THUMB_TOOM[0], *_THUMB_TOOM[11:13], *_COMBINED[:2], _COMBINED[4]),
     "conv2d_s8_thumb_exact": (
         ("tail", "pixel++) {\n                y[", "pixel += 2) {\n                y["),
         ("tail", "left > SH_TAPS || !SCALES_ITSELF", "left > SH_TAPS"),
@@ -1143,9 +1164,12 @@ def _step(variant: Variant) -> Iterator[tuple[str, str, str]]:
 
 
 def _matches(variant: Variant, body: str) -> Iterator[tuple[str, str, str]]:
-    """The rules at the places where they match: kind, line, changed line."""
+    """The rules at the places where they match: kind, line, changed line. Code for the exact twin alone is not compiled
+    in a body that others use, too.
+    """
+    compiled = body if "SH_EXACT" in variant.defines else re.sub(r"(?s)#ifdef SH_EXACT\n.*?#else\n", "", body)
     for kind, pattern, new in (*RULES, *_step(variant)):
-        for match in re.finditer(rf"^.*(?:{pattern}).*$", body, re.MULTILINE):
+        for match in re.finditer(rf"^.*(?:{pattern}).*$", compiled, re.MULTILINE):
             yield kind, match.group(), re.sub(pattern, new, match.group(), count=1)
 
 

@@ -48,7 +48,7 @@ DEPEND_ON_M0 = {
     **dict.fromkeys(("conv2d_s8_nibbles", "dense_s8_nibbles"), _CLAMPS),
     **dict.fromkeys(("conv2d_s8_thumb_exact_p3_t72", "conv2d_s8_thumb_exact_p4_t72"), _CLAMPS),
     "conv2d_s8_thumb_column_exact_t512": _CLAMPS,
-    **dict.fromkeys(("conv2d_s8_thumb_toom_exact_r2", "conv2d_s8_thumb_toom_exact_r4"), _CLAMPS),
+    **{f"conv2d_s8_thumb_toom_exact_{tile}": _CLAMPS for tile in ("r2", "r4", "r2_l2", "r4_l2")},
     **dict.fromkeys(("average_pool2d_s8_c", "mean_s8_c", "resize_bilinear_s8_c"), _CLAMPS),
     **dict.fromkeys(("quantize_f32_8_c", "dequantize_8_f32_c", "add_f32_c", "softmax_f32_c"), _FLOATS),
     **dict.fromkeys(("conv2d_f32_c", "conv2d_f32_lanes_o4_p4", "conv2d_f32_lanes_o8_p4"), _FLOATS),

@@ -132,9 +132,9 @@ def test_without_toom_cook_weights_are_multiplied_as_they_are() -> None:
     assert choose(node, replace(free, disabled=frozenset({TOOM_COOK}))).variant.choice == ""
     assert choose(node, replace(free, scratch=False)).variant.choice == ""
     fastest, *others = with_scratch(node, free)
-    assert (fastest.tile.sizes["reach"], others[-1].variant.choice) == (4, TOOM_COOK)
+    assert (fastest.tile.sizes["reach"], fastest.rows_at_once, others[-1].variant.choice) == (4, 2, TOOM_COOK)
     weights = [array_bytes(kernel.params(node)) for kernel in (fastest, others[-1])]
-    assert weights == [4 * 9 * 32 * 32 + 32 * 16, 8 * 9 * 32 * 32 // 3 + 32 * 16]
+    assert weights == [16 * 9 * 32 * 32 // 3 + 32 * 16, 8 * 9 * 32 * 32 // 3 + 32 * 16]
     stages = computed(graph, replace(free, scratch=False))
     plan = make_plan(lower(graph, stages, 100_000))
     for flash, reach in ((None, 4), (kernel_bytes(stages) + 20_000, 2), (kernel_bytes(stages), None)):

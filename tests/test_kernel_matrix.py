@@ -52,7 +52,7 @@ ELSEWHERE = (Isa.DOT,)  # which no board has: test_neon_dot.py
 LONG = ("rpi-zero", "mps2-an500", "mps2-an505", "microbit", "native")
 ALSO = {"mps2-an386": (Isa.THUMB,)}  # a Cortex-M4 has the instructions of Armv6-M, whose own boards are slow to fill
 PARTS = {"mps2-an386": 3, "mps3-an547": 3}  # cases of a board that do not fit into its flash at once
-SMALL_PARTS = {"mps2-an386": 2}  # the same of the small matrix
+SMALL_PARTS = {"mps2-an386": 3}  # the same of the small matrix
 BYTES_A_CASE = 3400  # of flash, about, that a kernel on a case takes in a firmware for planted faults
 
 

@@ -168,7 +168,7 @@ def test_the_last_byte_of_the_limit_may_be_scratch_of_a_faster_kernel() -> None:
     cuts = Cuts(graph, stages(graph, Machine.of("cortex-m0")))
     lowest = lowest_peak(uncut(cuts, PlanRequest(Goal.TIME)).rows_apart)
     least = schedule(cuts, PlanRequest(Goal.TIME, lowest))
-    sizes = missing_scratch(least.stages, least.plan)
+    sizes = missing_scratch(least.problem, least.stages, least.plan)
     made = {n: schedule(cuts, PlanRequest(Goal.TIME, lowest + n)) for size in sizes for n in (size, size - 1)}
 
     assert len(sizes) == 2

@@ -82,7 +82,7 @@ def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
     A kernel that was not measured on the core gets the predicted time of the portable kernel of its contract, so it is
     not chosen for its speed before `python -m bench.costs` has measured it.
     """
-    return _row_cost(node, kernel, cpu, unit)
+    return _call_cost(node, kernel, cpu, unit) / kernel.rows_at_once
 
 
 @known
@@ -97,24 +97,28 @@ def _choice_cost(node: Node, kernel: Instance, cpu: str, unit: cost.Unit) -> flo
 
 
 @known
-def _row_cost(node: Node, kernel: Instance, cpu: str, unit: cost.Unit) -> float:
+def _call_cost(node: Node, kernel: Instance, cpu: str, unit: cost.Unit) -> float:
     return _cost(kernel, node, cpu, unit)
 
 
 def _cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
+    rows = kernel.rows_at_once
     if not cost.is_measured(kernel, cpu):
         kernel = Instance(PORTABLE[kernel.contract.name], Tile(), form=kernel.form)
-    return cost.kernel_cost(kernel, kernel.work(node), cpu, unit)
+    return cost.kernel_cost(kernel, kernel.work(node), cpu, unit) * rows / kernel.rows_at_once
 
 
 def choose(node: Node, machine: Machine) -> Instance:
     """The tuned instance, else the fastest; without those that were excluded, for their scratch or to save flash.
 
+    One that computes several rows at once needs a plan that has such steps, and is chosen later, as those with scratch.
     Raises KernelError if there is none, or if the tuning names one that does not compute the node.
     """
     found, key = choices_on(node, machine), contract_of(node).key(node)
     if key in machine.tuning and (key, machine.tuning[key]) not in machine.without:
-        return _tuned(node, machine.tuning[key], found)
+        tuned = _tuned(node, machine.tuning[key], found)
+        if machine.scratch or tuned.rows_at_once == 1:
+            return tuned
     free = found if machine.scratch else _without_scratch(node, found)
     kept = [k for k in free if (key, k.name) not in machine.without] or list(free)
     if len(kept) == 1:

@@ -245,10 +245,13 @@ class _Replay:
                 self._rows(f"step {number} ({op.name}, row {y})", op, range(y, y + count), alone=True)
 
     def _one_row(self, where: str, op: OpSpec, rows: range) -> None:
-        """Rows of one call must lie side by side: those it writes, and those of each operand that it reads by rows."""
+        """Rows of one call must lie side by side: those it writes, and those of each operand that it reads by rows, but
+        for a kernel that has a pointer to each of them.
+        """
         written = self._whole(Read(op.writes, tuple((y,) for y in range(self._problem.by_name[op.writes].rows))))
         read = {(each.tensor, row) for each in op.reads for y in rows for row in each.rows[y]}
-        for operand in (written, *(op.operands or map(self._whole, op.reads))):
+        reads = () if len(rows) == op.rows_at_once else op.operands or map(self._whole, op.reads)
+        for operand in (written, *reads):
             self._one_operand(where, operand, rows, None if operand is written else read)
 
     def _one_operand(self, where: str, operand: Operand, rows: range, read: Collection[tuple[str, int]] | None) -> None:

@@ -16,7 +16,7 @@ from shoehorn_mcu.planner.problem import NEVER, Problem
 _NAME = 60  # characters of a name in a message
 _ENDS = {DELIVERY: "the input", HANDOUT: "the output"}
 _FASTEST = "the fastest plan tried that fits"
-_WORTH_PERCENT = 1.5  # extra predicted time up to which a smaller plan is preferred by default
+PREFERRED_PERCENT = 1.5  # extra predicted time up to which a smaller plan is preferred by default
 _OF_GROUPS = " (lower bound of the searched plans; recomputing single rows may go below it)"
 
 
@@ -209,7 +209,7 @@ def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> P
         return plan
     fast = weighing.price(plan)
     percent = 100 * (weighing.price(low) - fast) / max(1.0, fast)
-    if weighing.prefer_smaller and percent < _WORTH_PERCENT:
+    if weighing.prefer_smaller and percent < PREFERRED_PERCENT:
         saved = plan.arena_bytes - low.arena_bytes
         return _because(low, f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more time")
     named = replace(plan, outcome=replace(plan.outcome, smaller=Smaller(low.arena_bytes, percent)))

@@ -129,7 +129,8 @@ class Step:
     inputs in place.
 
     One kernel call computes `rows_per_call` rows: more than one where those rows lie side by side in all that the op
-    reads by rows and in what it writes. All of them are then written before any of them is released.
+    reads by rows and in what it writes, or in what it writes alone where the kernel computes so many at once
+    (`OpSpec.rows_at_once`). All of them are then written before any row that they read is released.
 
     With op DELIVERY nothing is computed: these rows of the streamed input arrive, in order and each once. The first
     step of a plan with streamed input is one, so that no live row ever shares the address of the row about to arrive.

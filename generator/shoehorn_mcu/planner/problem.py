@@ -77,7 +77,8 @@ class OpSpec:
     it is elsewhere. So the output is put over it wherever it can be, in whole tensors too.
 
     Where one call may compute several rows, and reads rows of several tensors as those of one, `operands` says which:
-    of each operand of a call the rows must lie side by side. Elsewhere it is empty, and each read is an operand.
+    of each operand of a call the rows must lie side by side. Elsewhere it is empty, and each read is an operand. Where
+    the kernel computes `rows_at_once`, more than one, it has a pointer to each row that it reads, wherever that is.
     """
 
     name: str
@@ -90,6 +91,7 @@ class OpSpec:
     behind: int | None = None
     onto: bool = False
     operands: tuple[Operand, ...] = ()
+    rows_at_once: int = 1
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from shoehorn_mcu.planner import Goal, Problem, Scope, Weighing, divided, make_p
 from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Plan
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.pairs import Pairs, by_two, in_pairs
 from shoehorn_mcu.schedule.predict import time
 from shoehorn_mcu.schedule.request import PlanRequest, Say, Scheduled, Undivided
 from shoehorn_mcu.schedule.runs import joined
@@ -29,7 +30,7 @@ class Form:
 
     With `left` no row overlaps those of its window, and so many bytes of the capacity are for scratch alone. The
     smallest plan is searched as far as it may be as small as the `known` one. With `divides` the fastest plan is one of
-    those that can be divided among the memories.
+    those that can be divided among the memories. With `pairs` its rows are planned in these pairs.
     """
 
     cuts: Cuts
@@ -39,6 +40,12 @@ class Form:
     left: int | None = None
     known: Scheduled | None = None
     divides: bool = False
+    pairs: Pairs | None = None
+
+    def in_pairs(self) -> Form | None:
+        """The form whose rows are planned in pairs; None where no kernel is faster by two rows at once."""
+        found = in_pairs(self._problem, by_two(self.cuts.stages))
+        return None if found is None else replace(self, pairs=found)
 
     def scheduled(self) -> Scheduled:
         """The plan of the rows that the kernels compute, not checked yet. Raises DoesNotFit and Undivided."""
@@ -82,11 +89,11 @@ class Form:
 
     def _plan(self) -> Plan:
         """The best plan of the problem in one arena."""
-        request, problem = self.request, self._problem
+        request, problem = self.request, self._problem if self.pairs is None else self.pairs.problem
         if self.left and request.capacity_bytes is not None:
             problem = replace(problem, capacity_bytes=request.capacity_bytes - self.left)
         weighs = request.weigh_smaller and request.cores == 1
-        return make_plan(
+        plan = make_plan(
             problem,
             request.goal,
             request.most_macs,
@@ -101,10 +108,14 @@ class Form:
                 usable=self._is_divided if self.divides else None,
             ),
         )
+        return plan if self.pairs is None else self.pairs.single(plan)
 
     def _price(self, plan: Plan) -> float:
-        """The predicted time of a plan without cuts."""
-        long, run = joined(replace(self._problem, blocks=()), self.cuts.stages, plan)
+        """The predicted time of a plan without cuts, with the faster kernels that it has room for."""
+        plan, problem = plan if self.pairs is None else self.pairs.single(plan), replace(self._problem, blocks=())
+        limits = Limits({SRAM: self.request.capacity_bytes}, _flash_left(self.cuts.stages))
+        faster, larger = upgraded(problem, self.cuts.stages, plan, limits)
+        long, run = joined(problem, faster, larger)
         return time(run, long)
 
 
@@ -121,10 +132,9 @@ class _Chosen:
     def finished(self, problem: Problem, plan: Plan, arenas: Mapping[str, int | None]) -> Scheduled:
         """The plan with cores, faster kernels within these bytes of each memory, and runs of rows."""
         cores, memories = self.form.request.cores, self.form.memories
-        flash_left = self.stages[0].machine.flash_left if self.stages else None
         shared = divided(problem, plan, cores) if cores > 1 else plan
         needed = without_needless(problem, self.stages, shared)
-        faster, larger = upgraded(problem, needed, shared, Limits(arenas, flash_left))
+        faster, larger = upgraded(problem, needed, shared, Limits(arenas, _flash_left(self.stages)))
         same = (*faster,) == (*self.stages,) and larger is plan
         final = problem if same else self.form.lowered(self.graph, faster)
         final = _with_memories(final, memories) if memories else final
@@ -153,6 +163,11 @@ class _Chosen:
         return self.finished(
             _with_memories(self.problem, memories), found, {each.name: each.bytes for each in memories}
         )
+
+
+def _flash_left(stages: Sequence[Stage]) -> int | None:
+    """Bytes of flash for the kernels and their constants."""
+    return stages[0].machine.flash_left if stages else None
 
 
 def _with_memories(problem: Problem, memories: Sequence[Memory]) -> Problem:

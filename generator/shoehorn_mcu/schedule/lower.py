@@ -36,6 +36,7 @@ def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
         behind=None if (behind := stage.behind) is None else aligned(behind),
         onto=(part := stage.node.row_part) is not None and part.onto is not None,
         operands=tuple(_operands(stage)) if stage.shared and stage.node.op.pixelwise(stage.node.sig) else (),
+        rows_at_once=stage.kernel.rows_at_once,
     )
 
 

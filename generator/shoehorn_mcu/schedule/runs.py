@@ -58,6 +58,33 @@ def _made_longer(stage: Stage, count: int) -> Stage:
     return stage if long is None else replace(stage, kernel=long[0], rows_per_call=count)
 
 
+def at_once(problem: Problem, plan: Plan, rows: int) -> frozenset[str]:
+    """The ops of a plan that a kernel may compute of which each call writes so many rows.
+
+    In all steps of such an op the rows of a call lie side by side in what it writes, where no row lies that it reads.
+    """
+    placements = {(p.tensor, p.edition): p for p in plan.placements}
+    rings = {tensor.name for tensor in problem.tensors if tensor.turns}
+    ops = {op.name: op for op in problem.ops if not op.onto and not _touches(op, rings)}
+    refused = {step.op for step in plan.steps if step.op in ops and not _divides(step, rows, ops[step.op], placements)}
+    return frozenset({step.op for step in plan.steps} & ops.keys() - refused)
+
+
+def _divides(step: Step, rows: int, op: OpSpec, placements: Placements) -> bool:
+    """Whether calls of so many rows may compute a step."""
+    if any((end - first) % rows for first, end in step.parts):
+        return False
+    placed = placements[op.writes, step.edition(op.writes)]
+    for call in replace(step, rows_per_call=rows).calls:
+        spots = [(placed.memory_of(y), placed.at(y)) for y in call]
+        memory, first = spots[0]
+        if spots != [(memory, first + i * placed.row_bytes) for i in range(rows)]:
+            return False
+        if conflicts(op, replace(step, rows=(call.start, call.stop), cores=1), placements):
+            return False
+    return True
+
+
 def _touches(op: OpSpec, tensors: Collection[str]) -> bool:
     """Whether an op reads or writes one of these tensors."""
     return op.writes in tensors or any(read.tensor in tensors for read in op.reads)

@@ -19,6 +19,7 @@ from shoehorn_mcu.planner import (
     lowest_peak,
 )
 from shoehorn_mcu.planner.effort import CANDIDATE
+from shoehorn_mcu.planner.make_plan import PREFERRED_PERCENT
 from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Again, Memory, Placement, Status
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.form import Form, uncut
@@ -155,13 +156,37 @@ class _Search:
             made = self._made(self.cuts)
         except DoesNotFit as error:
             return self._other_that_fits(error)
-        made = self._with_scratch(made)
+        made = self._in_pairs(self._with_scratch(made))
         if made.plan.outcome.interrupted or not (made.plan.cascades or recomputes(made.plan, made.stages)):
             return made
         for smaller in self._others_within(self.request.capacity_bytes)[:1]:
             with suppress(DoesNotFit, Undivided):
                 return min(made, self._made(smaller), key=lambda each: each.time)
         return made
+
+    def _in_pairs(self, made: Scheduled) -> Scheduled:
+        """The plan, or one whose rows are computed in pairs where that is faster, or about as fast and smaller."""
+        request = self.request
+        if made.plan.outcome.interrupted or self.memories or request.cores > 1 or request.brief:
+            return made
+        form = Form(self.cuts, request, (), self.say).in_pairs()
+        if form is None:
+            return made
+        try:
+            other = form.scheduled()
+        except DoesNotFit:
+            return made
+        fastest = min(made.time, other.time)
+        most = fastest * (1 + PREFERRED_PERCENT / 100) if request.prefer_smaller else fastest
+        best = min((each for each in (made, other) if each.time <= most), key=lambda each: each.plan.arena_bytes)
+        if best is made:
+            return made
+        known, own = made.plan.outcome, other.plan.outcome
+        bound = min(known.bound_bytes, own.bound_bytes)
+        reason = "; ".join(filter(None, (own.reason, "rows in pairs")))
+        return best.with_outcome(
+            bound_bytes=bound, bound_of=known.bound_of, again=known.again, status=Status.FEASIBLE, reason=reason
+        )
 
     def less_waiting(self, made: Scheduled) -> Scheduled:
         """The plan, or if it waits long for slow memories a smaller one, more of it in fast ones, if that is faster."""
@@ -278,7 +303,11 @@ class _Search:
         scratch.
         """
         capacity, best, left = self.request.capacity_bytes, made, 0
-        if capacity is None or made.plan.outcome.interrupted or not missing_scratch(made.stages, made.plan):
+        if (
+            capacity is None
+            or made.plan.outcome.interrupted
+            or not missing_scratch(made.problem, made.stages, made.plan)
+        ):
             return made
         room = capacity - lowest_peak(uncut(self.cuts, self.request).rows_apart)
         missing, had = set[int](), 0
@@ -289,7 +318,7 @@ class _Search:
                 room = left - 1  # no plan leaves as much
             else:
                 best = min(best, other, key=lambda each: each.time)
-                missing, had = missing_scratch(other.stages, other.plan), left
+                missing, had = missing_scratch(other.problem, other.stages, other.plan), left
             left = max((size for size in missing if had < size <= room), default=room + 1)
         if best is made:
             return made

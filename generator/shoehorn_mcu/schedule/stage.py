@@ -33,7 +33,7 @@ class Stage:
     kernel: Instance
     machine: Machine  # the machine that the kernel was chosen for
     rows: tuple[Rows, ...]  # by output row
-    rows_per_call: int = 1  # of the output, computed by one kernel call as one long row (runs.py)
+    rows_per_call: int = 1  # of the output: those that the kernel computes at once, or as one long row (runs.py)
     shared: Mapping[str, Parts] = field(default_factory=dict)  # the operands whose rows are parts of others' rows
 
     @property
@@ -74,8 +74,20 @@ class Stage:
 
     @cached_property
     def call(self) -> Node:
-        """The node as the kernel sees it: with the rows of a call as one row."""
-        return with_long_rows(self.node, self.rows_per_call)
+        """The node as the kernel sees it: with rows that are one long row as one."""
+        return with_long_rows(self.node, self.rows_per_call // self.kernel.rows_at_once)
+
+    @cached_property
+    def call_rows(self) -> tuple[Rows, ...]:
+        """As `rows`, by output row, what a call gets that begins with this row (`Instance.rows_at_once`)."""
+        count = self.kernel.rows_at_once
+        if count == 1:
+            return self.rows
+        calls = (self.rows[y : y + count] for y in range(len(self.rows) - count + 1))
+        return tuple(
+            tuple((*first, *(row[-1] for row in others)) for first, *others in zip(*rows, strict=True))
+            for rows in calls
+        )
 
     @property
     def in_place(self) -> int | None:
@@ -104,7 +116,7 @@ class Stage:
     def kernel_cost(self, unit: Unit) -> float:
         """The predicted cost of one call of the kernel."""
         if unit not in self._kernel_costs:
-            self._kernel_costs[unit] = row_cost(self.kernel, self.call, self.cpu, unit)
+            self._kernel_costs[unit] = self.kernel.rows_at_once * row_cost(self.kernel, self.call, self.cpu, unit)
         return self._kernel_costs[unit]
 
     @cached_property
@@ -130,8 +142,8 @@ class Stage:
 
     @cached_property
     def pointers(self) -> tuple[tuple[float, float], ...]:
-        """Per row input: the mean number of pointers per output row, and how many of those may be null."""
-        by_input = zip(*self.rows, strict=True)
+        """Per row input: the mean number of pointers per call, and how many of those may be null."""
+        by_input = zip(*self.call_rows, strict=True)
         return tuple(_pointers(tuple(zip(*places, strict=True))) for places in by_input)
 
     @cached_property
@@ -253,4 +265,5 @@ def _nearer(stage: Stage) -> Stage:
 def stage_of(index: int, node: Node, machine: Machine, pick: Pick) -> Stage:
     """The stage of one op; `index` is its number among those of its graph."""
     rows = tuple(node.op.rows(y, node.sig) for y in range(node.output.type.rows))
-    return Stage(index, node, pick(node, machine), machine, rows)
+    kernel = pick(node, machine)
+    return Stage(index, node, kernel, machine, rows, kernel.rows_at_once)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from shoehorn_mcu.kernels import choose
 from shoehorn_mcu.kernels.choice import with_scratch
@@ -16,6 +17,7 @@ from shoehorn_mcu.planner.memory_plan import SRAM, Plan, Scratch, Status
 from shoehorn_mcu.planner.problem import aligned
 from shoehorn_mcu.planner.spare import Spare
 from shoehorn_mcu.schedule.predict import longest_rows, time, unit_of
+from shoehorn_mcu.schedule.runs import at_once
 from shoehorn_mcu.schedule.stage import Flash, Stage
 
 WORTH_PERCENT = 0.5  # of the predicted time: what one kernel must save before the arena grows for its scratch
@@ -41,7 +43,7 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
     `problem` and `stages` are those of the plan. An arena grows, within its limit, only for a kernel that saves
     WORTH_PERCENT.
     """
-    found = sorted(_faster(stages, plan, _overwriting(problem, plan)), key=lambda each: -each.saved)
+    found = sorted(_faster(problem, stages, plan, _overwriting(problem, plan)), key=lambda each: -each.saved)
     if not found:
         return tuple(stages), plan
     spare, total = Spare(problem, plan), time(plan, stages)
@@ -78,10 +80,10 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
     return tuple(now.values()), larger
 
 
-def missing_scratch(stages: Sequence[Stage], plan: Plan) -> set[int]:
+def missing_scratch(problem: Problem, stages: Sequence[Stage], plan: Plan) -> set[int]:
     """The bytes of scratch of each kernel that would save WORTH_PERCENT, and which the plan has no place for."""
     least, cores = time(plan, stages) * WORTH_PERCENT / 100, plan.cores_by_op
-    wanted = (each.stage for each in _faster(stages, plan, ()) if each.saved >= least)
+    wanted = (each.stage for each in _faster(problem, stages, plan, ()) if each.saved >= least)
     return {scratch_bytes(stage, cores.get(stage.name, 1)) for stage in wanted}
 
 
@@ -105,18 +107,22 @@ def scratch_bytes(stage: Stage, cores: int) -> int:
     return size if cores == 1 else aligned(size) * cores
 
 
-def _faster(stages: Sequence[Stage], plan: Plan, fixed: Collection[str]) -> Iterator[_Faster]:
+def _faster(problem: Problem, stages: Sequence[Stage], plan: Plan, fixed: Collection[str]) -> Iterator[_Faster]:
     """The ops with each faster kernel that needs scratch. A kernel that has scratch already was asked for by name.
 
-    That of a `fixed` op must overwrite rows as the one before.
+    That of a `fixed` op must overwrite rows as the one before, and one of several rows needs steps of such rows.
     """
     rows, unit = longest_rows(plan), unit_of(stages)
+    of_several = cache(lambda count: at_once(problem, plan, count))
     for stage in stages:
         for kernel in () if stage.scratch_bytes else with_scratch(stage.node, stage.machine):
             if stage.name in fixed and kernel.behind(stage.node) != stage.kernel.behind(stage.node):
                 continue
-            made = replace(stage, kernel=kernel)
-            yield _Faster(made, rows[stage.name] * (stage.kernel_cost(unit) - made.kernel_cost(unit)))
+            if kernel.rows_at_once > 1 and stage.name not in of_several(kernel.rows_at_once):
+                continue
+            made = replace(stage, kernel=kernel, rows_per_call=kernel.rows_at_once)
+            saved = stage.row_cost_in(unit) - made.row_cost_in(unit)
+            yield _Faster(made, rows[stage.name] * saved)
 
 
 def _overwriting(problem: Problem, plan: Plan) -> frozenset[str]:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// Convolution, int8, one row of output.
+// Convolution, int8, one row of output; or two rows side by side, where the variant says so.
 //
 // y[ox * y_step + o] = clamp(y_zero + rescale(acc))
 // acc = bias[o] + sum_{ky,kx,i} tap(ky, kx, i) * weights[o][ky][kx][i]

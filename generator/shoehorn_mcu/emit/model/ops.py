@@ -52,11 +52,11 @@ class _Rows:
     def __init__(self, unit: Unit, stage: Stage, found: Constants) -> None:
         self._unit, self._stage, self._found = unit, stage, found
         heights = [t.type.rows for t in stage.row_inputs]
-        self.windows, self.table = windows(stage.rows, heights)
+        self.windows, self.table = windows(stage.call_rows, heights)
 
     @property
     def count(self) -> int:
-        """The row pointers of an output row."""
+        """The row pointers of a call."""
         return sum(len(window.places) for window in self.windows)
 
     def table_text(self) -> str | None:

@@ -198,6 +198,7 @@ SIZES: Mapping[str, tuple[str, str]] = {
     "held": ("h", "bytes of the ring that holds outputs until inputs below them are read"),
     "reach": ("r", "adjacent outputs of which the products are saved"),
     "pairs": ("c", "pairs of columns at once"),
+    "rows": ("l", "output rows at once"),
 }
 """The sizes of tiles: the letter of each in the names of instances, and what it counts."""
 
@@ -232,7 +233,7 @@ class Variant(Generic[OpT]):
     """
 
     contract: Contract[OpT]
-    work: Callable[[Node[OpT], Tile], Mapping[str, float]]  # features of one output row; cost.py gives their costs
+    work: Callable[[Node[OpT], Tile], Mapping[str, float]]  # features of one call; cost.py gives their costs
     suffix: str = "c"
     isa: Isa = Isa.C
     body: str = ""  # part of the file's name; empty: the suffix
@@ -283,13 +284,17 @@ class Variant(Generic[OpT]):
             yield from self.of_covered(node)
 
     def of_covered(self: Variant, node: Node) -> Iterator[Instance]:
-        """The same for a node that the contract is known to cover."""
-        node = node.computed
+        """The same for a node that the contract is known to cover.
+
+        An op that writes a part of each row begins them one by one, so no kernel computes several of them at once.
+        """
+        several, node = node.row_part is None, node.computed
         if self.contract.kind(node) in self.kinds and self.accepts(node):
             facts = self.contract.facts(node) if self.fixes else {}
             fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
             written = self.written(node)
-            yield from (Instance(self, tile, fixed, written) for tile in self.tiles if self.fits(node, tile))
+            tiles = (tile for tile in self.tiles if several or tile.sizes.get("rows", 1) == 1)
+            yield from (Instance(self, tile, fixed, written) for tile in tiles if self.fits(node, tile))
 
 
 def portable(
@@ -320,6 +325,13 @@ class Instance:
     @property
     def contract(self) -> Contract:
         return self.variant.contract
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of the output that one call computes, side by side. Their windows go down by one row each: a call gets
+        pointers to the rows that the first one reads, then to the last row of each following one.
+        """
+        return self.tile.sizes.get("rows", 1)
 
     @cached_property
     def key(self) -> str:
@@ -386,7 +398,7 @@ class Instance:
         return self.form(node.computed)
 
     def work(self, node: Node) -> Mapping[str, float]:
-        """Features of one output row, for the cost model; the call itself counts as one of them."""
+        """Features of one call, for the cost model; the call itself counts as one of them."""
         of = self._computed(node)
         if self.contract.in_runs and _step(node) is not None:
             pixel, width = self.variant.work(_one_pixel(of), self.tile), of.output.type.nhwc[2]
@@ -398,7 +410,7 @@ class Instance:
         return self.variant.scratch_bytes(self._computed(node), self.tile)
 
     def pixels_at_once(self, node: Node) -> int:
-        """Pixels of a row that are computed in one pass over the constants."""
+        """Pixels of a call that are computed in one pass over the constants."""
         return self.variant.pixels_at_once(self._computed(node), self.tile)
 
     def in_place(self, node: Node) -> int | None:
@@ -422,7 +434,7 @@ class Instance:
 
     def for_long_rows(self, node: Node, count: int) -> tuple[Instance, Node] | None:
         """This instance for `count` rows as one, and the node with them; None: each row needs a call of its own."""
-        if count < 2 or self.contract.takes_row or not node.op.pixelwise(node.sig):
+        if count < 2 or self.contract.takes_row or self.rows_at_once > 1 or not node.op.pixelwise(node.sig):
             return None
         long = with_long_rows(node, count)
         same = self.like(long)

@@ -6,7 +6,7 @@ where outputs below the zero point are clamped anyway, round up in two (see Up).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -91,7 +91,8 @@ def up(
 ) -> Up | None:
     """The constants for sums from `low` to `high`, bias included; None where there are none that are exact.
 
-    `find`: UP_24 for a kernel that has 24 times the sums, bias included; UP_BYTE for one whose `left` is always 8.
+    `find`: UP_SCALED for a kernel that has so many times the sums, bias included; UP_BYTE for one whose `left` is
+    always 8.
 
     The two steps of a sum of at least 0 are one, if `multiplier` keeps all bits, and half a unit of the first step is a
     multiple of a unit of the second. Of negative sums they subtract 1 between them, which does not matter where all
@@ -180,7 +181,7 @@ def _up(
     return (bias + more, left, multiplier, addend), good & (rises | ~reached).all(axis=1)
 
 
-UP_24: Find = partial(_up, scale=24)
+UP_SCALED: Mapping[int, Find] = {scale: partial(_up, scale=scale) for scale in (4, 24, 48)}
 UP_BYTE: Find = partial(_up, least_left=MOST_UP)
 """For `up`."""
 

@@ -7,6 +7,9 @@ its combination of the points belong to these matrices. What comes out is `scale
     reach 2: points 1, -1, 0, infinity; scale 2
     reach 4: points 1, -1, 2, -2, 0, infinity; scale 24
 
+Tiles of two rows multiply units of two outputs down as well, in those points of reach 2, so that two rows of four
+outputs take 24 products for 72; the scales are multiplied.
+
 Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2016), section 4; here without fractions, as Toom and
 Cook multiply integers.
 """
@@ -23,7 +26,17 @@ from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weig
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import ALIGNMENT, OFFSETS, behind_pixels
 from shoehorn_mcu.kernels.base.packed import Linear, clamps, filled, linear, scaled_exactly, sums_of
-from shoehorn_mcu.kernels.base.rounding import UP_24, UP_POINT, Int32s, Int64s, Up, addends, clamp_of, right_shifts, up
+from shoehorn_mcu.kernels.base.rounding import (
+    UP_POINT,
+    UP_SCALED,
+    Int32s,
+    Int64s,
+    Up,
+    addends,
+    clamp_of,
+    right_shifts,
+    up,
+)
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear import thumb_conv
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
@@ -64,34 +77,55 @@ def _has_room(of: Linear, scale: int) -> bool:
     return bool(scale * max(np.abs(totals).max() for totals in of.totals) < 1 << 31)
 
 
+def _rows(tile: Tile) -> int:
+    """Rows of a call."""
+    return tile.sizes.get("rows", 1)
+
+
+def _scale(tile: Tile) -> int:
+    return TRANSFORMS[tile.sizes["reach"]].scale * (1 if _rows(tile) == 1 else TRANSFORMS[2].scale)
+
+
+def _lines_of_points(node: Node[Conv2d], tile: Tile) -> int:
+    """Lines of inputs that are transformed: those of the windows of a call. Two rows have as many points down."""
+    return node.weights.type.shape[1] + _rows(tile) - 1
+
+
 def _accepts(node: Node[Conv2d]) -> bool:
     return _geometry(node) and scaled_exactly(linear(node, CONV2D))
 
 
 def _accepts_up(node: Node[Conv2d]) -> bool:
-    return _geometry(node) and any(_up(node, reach) is not None for reach in TRANSFORMS)
+    return _geometry(node) and any(_up(node, transform.scale) is not None for transform in TRANSFORMS.values())
 
 
 @known
-def _up(node: Node[Conv2d], reach: int) -> Up | None:
+def _up(node: Node[Conv2d], scale: int) -> Up | None:
     """The constants that round, and divide by the scale, in one step."""
     of, clamp = linear(node, CONV2D), clamp_of(node)
-    return up(*of.totals, of.bias, of.multipliers, of.shifts, clamp, UP_24 if reach == 4 else None)
+    return up(*of.totals, of.bias, of.multipliers, of.shifts, clamp, UP_SCALED.get(scale))
 
 
 def _fits(node: Node[Conv2d], tile: Tile) -> bool:
-    reach = tile.sizes["reach"]
-    found = None if "up" not in tile.sizes else _up(node, reach)
-    if "up" in tile.sizes and found is None:
-        return False
     of = linear(node, CONV2D)
-    return _has_room(of if found is None else of._replace(bias=found.bias), TRANSFORMS[reach].scale)
+    if "up" in tile.sizes:
+        found = _up(node, _scale(tile))
+        if found is None:
+            return False
+        of = of._replace(bias=found.bias)
+    return _has_room(of, _scale(tile)) and (_rows(tile) == 1 or _in_pairs(node))
+
+
+def _in_pairs(node: Node[Conv2d]) -> bool:
+    """Windows of three lines side by side, and an even number of rows."""
+    down = node.weights.type.shape[1], node.op.stride[0], node.op.dilation[0]
+    return down == (TAPS, 1, 1) and node.output.type.rows % 2 == 0
 
 
 def _fits_thumb(node: Node[Conv2d], tile: Tile) -> bool:
     """Sums of the kernel for Armv6-M are those of products; its rounding adds the bias."""
     largest = np.abs(sums_of(linear(node, CONV2D).whole)).max()
-    return bool(TRANSFORMS[tile.sizes["reach"]].scale * largest < 1 << 31)
+    return bool(_scale(tile) * largest < 1 << 31) and (_rows(tile) == 1 or _in_pairs(node))
 
 
 def _groups_of(channels: int) -> Int64s:
@@ -100,20 +134,28 @@ def _groups_of(channels: int) -> Int64s:
     return starts[:, None] + np.arange(FOUR)
 
 
-def pack(of: Linear, shape: tuple[int, ...], reach: int, up: Up | None) -> Int32s:
+def _by_points_down(weights: Int64s, tile: Tile) -> Int64s:
+    """[output][line]... as [output][point down][line]...: of one row one point of all lines, of two a line of each."""
+    if _rows(tile) == 1:
+        return weights[:, None]
+    made: Int64s = np.einsum("dy,oy...->od...", TRANSFORMS[2].points, weights)[:, :, None]
+    return made
+
+
+def pack(of: Linear, shape: tuple[int, ...], tile: Tile, up: Up | None) -> Int32s:
     """The words that the kernel reads, for every four outputs, of a layer with weights of this shape."""
-    scale, points = TRANSFORMS[reach]
-    outputs, height, _, inputs = shape
+    points = TRANSFORMS[tile.sizes["reach"]].points
+    outputs, _, _, inputs = shape
     at = _groups_of(inputs)
     weights = of.whole.reshape(shape)[..., at]  # [output][line][tap][group][4]
     again = at[1:] <= at[:-1, -1:]
     weights[..., 1:, :][..., again] = 0
-    made = np.einsum("pk,oykgc->opygc", points, weights)
+    made = np.einsum("pk,odykgc->odpygc", points, _by_points_down(weights, tile))
     blocks = -(-outputs // FOUR)
-    made = filled(made, blocks * FOUR).reshape(blocks, FOUR, len(points), height, len(at), FOUR)[..., _PAIRS]
-    halves = np.ascontiguousarray(made.transpose(0, 2, 3, 4, 5, 1, 6)).astype("<i2")  # [block][..][pair][output][2]
-    bias = filled((of if up is None else up).bias, blocks * FOUR) * scale
-    scales = filled(_scales(of) if up is None else _scales_up(up, reach), blocks * FOUR)
+    made = filled(made, blocks * FOUR).reshape(blocks, FOUR, *made.shape[1:])[..., _PAIRS]
+    halves = np.ascontiguousarray(made.transpose(0, 2, 3, 4, 5, 6, 1, 7)).astype("<i2")  # [block][..][pair][output][2]
+    bias = filled((of if up is None else up).bias, blocks * FOUR) * _scale(tile)
+    scales = filled(_scales(of) if up is None else _scales_up(up, tile), blocks * FOUR)
     parts = (bias, halves.view("<i4"), scales)
     return np.concatenate([part.reshape(blocks, -1) for part in parts], axis=1).astype(np.int32).ravel()
 
@@ -124,15 +166,14 @@ def _scales(of: Linear) -> Int64s:
     return np.stack([addends(shifts, of.y_zero), of.multipliers, shifts], axis=1)
 
 
-def _scales_up(of: Up, reach: int) -> Int64s:
+def _scales_up(of: Up, tile: Tile) -> Int64s:
     """Per output: addend, multiplier and shift to the left, which twice a sum needs one less of."""
-    return np.stack([of.addend, of.multiplier, of.left - (reach == 2)], axis=1)
+    return np.stack([of.addend, of.multiplier, of.left - (_scale(tile) == 2)], axis=1)
 
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
-    reach = tile.sizes["reach"]
-    found = _up(node, reach) if "up" in tile.sizes else None
-    return all_in_weights(pack(linear(node, CONV2D), node.weights.type.shape, reach, found))
+    found = _up(node, _scale(tile)) if "up" in tile.sizes else None
+    return all_in_weights(pack(linear(node, CONV2D), node.weights.type.shape, tile, found))
 
 
 def _fours(node: Node[Conv2d]) -> int:
@@ -141,32 +182,36 @@ def _fours(node: Node[Conv2d]) -> int:
 
 
 def _pixels(node: Node[Conv2d], tile: Tile) -> int:
-    return 2 * tile.sizes["reach"]
+    return 2 * tile.sizes["reach"] * _rows(tile)
 
 
 def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
-    """The transformed inputs of two units, and the columns of a line that they read."""
-    reach = tile.sizes["reach"]
-    of_units = node.weights.type.shape[1] * 2 * _fours(node) * 2 * (reach + 2) * 4
+    """The transformed inputs of two units, of two rows the sums at their points, and the columns of a line that the
+    units read.
+    """
+    reach, lines = tile.sizes["reach"], _lines_of_points(node, tile)
+    of_units = lines * 2 * _fours(node) * 2 * (reach + 2) * 4
+    sums = 0 if _rows(tile) == 1 else lines * (reach + 2) * 2 * FOUR * 4
     columns = (2 * reach + 2) * node.x.type.nhwc[3]
-    return of_units + -(-columns // ALIGNMENT) * ALIGNMENT
+    return of_units + sums + -(-columns // ALIGNMENT) * ALIGNMENT
 
 
 def _work(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of groups of pixels; of their lines and fours of channels that are transformed, of those with columns that
     are copied and their fours; of blocks of four outputs, of points in them, of turns and pairs of the inner loop; and
-    of outputs in whole groups of pixels and in others.
+    of outputs in whole groups of pixels and in others. Of two rows those of both, and of words that are transformed
+    down.
     """
-    op, reach = node.op, tile.sizes["reach"]
+    op, reach, rows = node.op, tile.sizes["reach"], _rows(tile)
     pixels, outputs = node.output.type.nhwc[2:]
-    height, width = node.weights.type.shape[1], node.x.type.nhwc[2]
+    height, width = _lines_of_points(node, tile), node.x.type.nhwc[2]
     together, points, fours = 2 * reach, reach + 2, _fours(node)
     groups, columns = -(-pixels // together), together + 2
     starts = np.arange(groups) * together - op.padding.left
     inside = int(((starts >= 0) & (starts + columns <= width)).sum())
-    missing = lines_of(node).missing
-    framed = (groups - inside) * height + inside * missing
-    blocks, pairs = groups * -(-outputs // FOUR), 2 * height * fours
+    framed = (groups - inside) * height + inside * _missing(node, tile)
+    down = 1 if rows == 1 else height  # points along a column
+    blocks, points, pairs = groups * -(-outputs // FOUR), points * down, 2 * height // down * fours
     whole = pixels // together
     return Work(
         groups=groups,
@@ -178,14 +223,31 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
         points=blocks * points,
         turns=blocks * points * -(-pairs // _TOGETHER),
         pairs=blocks * points * pairs,
-        outputs=whole * together * outputs,
-        other_outputs=(pixels - whole * together) * outputs,
-        clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high),
+        outputs=rows * whole * together * outputs,
+        other_outputs=rows * (pixels - whole * together) * outputs,
+        clamped=rows * pixels * outputs * clamps(op.clamp.low, op.clamp.high),
+        down=0 if rows == 1 else groups * pairs * points // 2,
     )
 
 
+def _missing(node: Node[Conv2d], tile: Tile) -> float:
+    """The lines of a call that are padding, the mean over calls."""
+    if _rows(tile) == 1:
+        return lines_of(node).missing
+    height, calls = node.x.type.nhwc[1], node.output.type.rows // 2
+    lines = [2 * call + i - node.op.padding.top for call in range(calls) for i in range(TAPS + 1)]
+    return sum(not 0 <= y < height for y in lines) / calls
+
+
 def _tiles(**sizes: int) -> tuple[Tile, ...]:
-    return tuple(Tile(outputs=FOUR, reach=reach, **sizes) for reach in TRANSFORMS)
+    """Of one row, and of two."""
+    own = [Tile(outputs=FOUR, reach=reach, **sizes) for reach in TRANSFORMS]
+    return (*own, *(Tile(outputs=FOUR, reach=reach, rows=2, **sizes) for reach in TRANSFORMS))
+
+
+def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
+    """One row transforms all that its pixels read before it writes."""
+    return behind_pixels(node) if _rows(tile) == 1 else None
 
 
 def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
@@ -194,7 +256,7 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
         _work,
         suffix=suffix,
         body="simd32_toom",
-        shared=("framed",),
+        shared=("framed", "toom"),
         isa=Isa.SIMD32,
         accepts=_accepts_up if up else _accepts,
         kinds=("", OFFSETS),  # an offset of the weights is part of the transformed ones
@@ -204,7 +266,7 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
         pack=_pack,
         scratch_bytes=_scratch_bytes,
         pixels_at_once=_pixels,
-        behind=lambda node, _: behind_pixels(node),  # transforms all that its pixels read before it writes
+        behind=_behind,
     )
 
 
@@ -221,19 +283,21 @@ def _accepts_thumb_exact(node: Node[Conv2d]) -> bool:
     return _of_three_columns(node) and thumb_conv.exactly(node)
 
 
-def _filled(node: Node[Conv2d]) -> int:
+def _filled(node: Node[Conv2d], tile: Tile) -> int:
     """The transformed inputs of a unit at a point, up to whole turns of the inner loop."""
     _, height, _, inputs = node.weights.type.shape
-    return -(-height * inputs // _TOGETHER) * _TOGETHER
+    elements = inputs if _rows(tile) == 2 else height * inputs
+    return -(-elements // _TOGETHER) * _TOGETHER
 
 
 def _pack_thumb(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     of, rounding = linear(node, CONV2D), thumb_conv.scales(node, CONV2D)
     outputs, height, _, inputs = node.weights.type.shape
     points = TRANSFORMS[tile.sizes["reach"]].points
-    made = np.einsum("pk,oykc->opyc", points, of.whole.reshape(node.weights.type.shape))
-    halves = np.full((outputs, len(points), _filled(node)), _ABOVE, np.int64)
-    halves[..., : height * inputs] += made.reshape(outputs, len(points), -1)
+    made = np.einsum("pk,odykc->odpyc", points, _by_points_down(of.whole.reshape(outputs, height, TAPS, inputs), tile))
+    made = made.reshape(outputs, made.shape[1] * len(points), -1)
+    halves = np.full((*made.shape[:2], _filled(node, tile)), _ABOVE, np.int64)
+    halves[..., : made.shape[2]] += made
     words = halves.astype("<u2").reshape(outputs, -1).view("<i4")
     if rounding is None:
         return thumb_conv.with_scales(node, words.astype(np.int32).ravel())
@@ -241,35 +305,43 @@ def _pack_thumb(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
 
 
 def _scratch_bytes_thumb(node: Node[Conv2d], tile: Tile) -> int:
-    """The transformed inputs of four units, and the columns of a line that they read."""
-    reach = tile.sizes["reach"]
+    """The transformed inputs of four units, of two rows their sums, totals and excesses, and the columns of a line that
+    the units read.
+    """
+    reach, rows = tile.sizes["reach"], _rows(tile)
+    down = 1 if rows == 1 else _lines_of_points(node, tile)
     columns = (_UNITS * reach + 2) * node.x.type.nhwc[3]
-    return 4 * _UNITS * (reach + 2) * _filled(node) + -(-columns // ALIGNMENT) * ALIGNMENT
+    words = _UNITS * (reach + 2) * down * _filled(node, tile)
+    words += 0 if rows == 1 else _UNITS * (2 * down * (reach + 2) + rows * reach)
+    return 4 * words + -(-columns // ALIGNMENT) * ALIGNMENT
 
 
 def _work_thumb(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of groups of pixels; of the lines and channels of each unit that are transformed; of lines that are copied
-    and their columns; of outputs of groups, of points in them and turns of the inner loop; and of outputs.
+    and their columns; of outputs of groups, of points in them and turns of the inner loop; and of outputs. Of two rows
+    those of both, and of words that are transformed down.
     """
-    op, reach = node.op, tile.sizes["reach"]
+    op, reach, rows = node.op, tile.sizes["reach"], _rows(tile)
     pixels, outputs = node.output.type.nhwc[2:]
-    _, height, _, inputs = node.weights.type.shape
+    inputs, lines = node.weights.type.shape[3], _lines_of_points(node, tile)
     together, width = _UNITS * reach, node.x.type.nhwc[2]
     groups = -(-pixels // together)
     starts = np.arange(groups) * together - op.padding.left
     inside = int(((starts >= 0) & (starts + together + 2 <= width)).sum())
-    framed = (groups - inside) * height + inside * lines_of(node).missing
-    blocks = groups * outputs
+    framed = (groups - inside) * lines + inside * _missing(node, tile)
+    blocks, points = groups * outputs, (reach + 2) * (1 if rows == 1 else lines)
+    filled = _filled(node, tile)
     return Work(
         groups=groups,
-        lines=_UNITS * groups * height,
-        transformed=_UNITS * groups * height * inputs,
+        lines=_UNITS * groups * lines,
+        transformed=_UNITS * groups * lines * inputs,
         framed=framed,
         framed_bytes=framed * (together + 2) * inputs,
         blocks=blocks,
-        points=blocks * (reach + 2),
-        turns=blocks * (reach + 2) * _filled(node) // _TOGETHER,
-        outputs=pixels * outputs,
+        points=blocks * points,
+        turns=blocks * points * filled // _TOGETHER,
+        outputs=rows * pixels * outputs,
+        down=0 if rows == 1 else groups * (reach + 2) * _UNITS * filled,
     )
 
 
@@ -277,17 +349,17 @@ _THUMB = Variant(
     CONV2D,
     _work_thumb,
     suffix="thumb_toom",
-    shared=("framed",),
+    shared=("framed", "toom"),
     isa=Isa.THUMB,
     accepts=_accepts_thumb,
     kinds=("", OFFSETS),
-    tiles=tuple(Tile(reach=reach) for reach in TRANSFORMS),
+    tiles=(*(Tile(reach=reach) for reach in TRANSFORMS), *(Tile(reach=reach, rows=2) for reach in TRANSFORMS)),
     fits=_fits_thumb,
     choice=CHOICE,
     pack=_pack_thumb,
     scratch_bytes=_scratch_bytes_thumb,
-    pixels_at_once=lambda _, tile: _UNITS * tile.sizes["reach"],
-    behind=lambda node, _: behind_pixels(node),
+    pixels_at_once=lambda _, tile: _UNITS * tile.sizes["reach"] * _rows(tile),
+    behind=_behind,
 )
 
 VARIANTS = (
