@@ -91,3 +91,13 @@ def test_a_channel_whose_sums_may_overflow_has_the_whole_range_unless_its_multip
 
     found = node.op.ranges(node, [Range(np.full(4, 0), np.full(4, 8))])
     assert (found.low.tolist(), found.high.tolist()) == ([3 + 2, -100, 3], [3 + 10, 99, 3])
+
+
+def test_a_real_constant_has_the_range_of_its_type() -> None:
+    """Its elements are no stored integers: a range of them cut to whole numbers would say that 0.4 is 0."""
+    kind = TensorType((1, 4), DType.FLOAT32)
+    held = np.array([[0.4, -0.4, 2.6, 1e9]], np.float32)
+    graph = graph_of(ops.Add, [kind, (kind, held)], kind)
+    found, whole = ranges(graph)["x1"], Range.of_type(kind)
+
+    assert (found.low.tolist(), found.high.tolist()) == (whole.low.tolist(), whole.high.tolist())
