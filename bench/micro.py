@@ -12,6 +12,7 @@ from bench.micro_formulas import FAMILIES as FORMULAS
 from bench.micro_linear import (
     COPIED_WINDOWS,
     DEPTHWISE_BY_TWO,
+    FEW_COLUMNS,
     LARGE_WINDOWS,
     LATER_WINDOWS,
     LONG_WINDOWS,
@@ -87,6 +88,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from columns(rng, rows)
     yield from coarse_columns(rng, rows)
     yield from transpose_convs(rng, WIDE_TRANSPOSES)
+    yield from windows(rng, rows, FEW_COLUMNS)
 
 
 def coarse(rows: int) -> Iterator[Graph]:
