@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import detection, layout, real
-from shoehorn_mcu.kernels.base.contract import Contract, Oracle, Variant
+from shoehorn_mcu.kernels.base.contract import Contract, Variant
 from shoehorn_mcu.kernels.base.known import known
+from shoehorn_mcu.kernels.base.oracle import Oracle
 from shoehorn_mcu.kernels.depthwise import mve, neon, riscv, simd32, thumb
 from shoehorn_mcu.kernels.element import elementwise, formulas, unary
 from shoehorn_mcu.kernels.linear import (

@@ -245,8 +245,8 @@ class _Replay:
                 self._rows(f"step {number} ({op.name}, row {y})", op, range(y, y + count), alone=True)
 
     def _one_row(self, where: str, op: OpSpec, rows: range) -> None:
-        """Rows of one call must lie side by side: those it writes, and those of each operand that it reads by rows, but
-        for a kernel that has a pointer to each of them.
+        """The rows that one call writes must lie side by side, and so must those that it reads of each operand, unless
+        the kernel has a pointer to each of them.
         """
         written = self._whole(Read(op.writes, tuple((y,) for y in range(self._problem.by_name[op.writes].rows))))
         read = {(each.tensor, row) for each in op.reads for y in rows for row in each.rows[y]}

@@ -102,12 +102,11 @@ def _op(op: OpSpec, tensors: set[str]) -> OpSpec:
     """The op with pairs where it writes, and where it reads."""
     count = 2 if op.writes in tensors else 1
     reads = tuple(_read(read, count, 2 if read.tensor in tensors else 1) for read in op.reads)
-    own = {read.tensor for read in op.reads} & tensors
     over = op.in_place is not None and (op.in_place in tensors) == (count == 2)
     kept = over and (count == 1 or op.behind is None)
     return replace(
         op,
-        reads=reads if count == 2 or own else op.reads,
+        reads=reads,
         row_cost=count * op.row_cost,
         row_macs=count * op.row_macs,
         in_place=op.in_place if kept else None,

@@ -1,6 +1,6 @@
 """From ops with kernels to a plan: the forms of the graph and the memories that plans are searched for.
 
-Every plan that is tried comes from `_Search._made`; form.py makes it. The one that is chosen is checked.
+Every plan that is tried is of a form that `_Search._form` gives; form.py makes it. The one that is chosen is checked.
 """
 
 from __future__ import annotations
@@ -141,8 +141,11 @@ class _Search:
     say: Say
     divides: bool = False
 
+    def _form(self, cuts: Cuts, left: int | None = None, known: Scheduled | None = None) -> Form:
+        return Form(cuts, self.request, self.memories, self.say, left, known, self.divides)
+
     def _made(self, cuts: Cuts, left: int | None = None, known: Scheduled | None = None) -> Scheduled:
-        return Form(cuts, self.request, self.memories, self.say, left, known, self.divides).scheduled()
+        return self._form(cuts, left, known).scheduled()
 
     def best(self) -> Scheduled:
         """The plan for the request's goal.
@@ -169,7 +172,7 @@ class _Search:
         request = self.request
         if made.plan.outcome.interrupted or self.memories or request.cores > 1 or request.brief:
             return made
-        form = Form(self.cuts, request, (), self.say).in_pairs()
+        form = self._form(self.cuts).in_pairs()
         if form is None:
             return made
         try:

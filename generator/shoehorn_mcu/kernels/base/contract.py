@@ -184,6 +184,11 @@ class Tile:
         return "_".join(f"{SIZES[name][0]}{size}" for name, size in self.sizes.items())
 
     @property
+    def rows(self) -> int:
+        """Rows of the output that one call computes."""
+        return self.sizes.get("rows", 1)
+
+    @property
     def legend(self) -> tuple[str, ...]:
         """What the parts of its name mean: `o4: output channels at once`."""
         return tuple(f"{SIZES[name][0]}{size}: {SIZES[name][1]}" for name, size in self.sizes.items())
@@ -293,7 +298,7 @@ class Variant(Generic[OpT]):
             facts = self.contract.facts(node) if self.fixes else {}
             fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
             written = self.written(node)
-            tiles = (tile for tile in self.tiles if several or tile.sizes.get("rows", 1) == 1)
+            tiles = (tile for tile in self.tiles if several or tile.rows == 1)
             yield from (Instance(self, tile, fixed, written) for tile in tiles if self.fits(node, tile))
 
 
@@ -331,7 +336,7 @@ class Instance:
         """Rows of the output that one call computes, side by side. Their windows go down by one row each: a call gets
         pointers to the rows that the first one reads, then to the last row of each following one.
         """
-        return self.tile.sizes.get("rows", 1)
+        return self.tile.rows
 
     @cached_property
     def key(self) -> str:
@@ -439,24 +444,3 @@ class Instance:
         long = with_long_rows(node, count)
         same = self.like(long)
         return None if same is None or same.scratch_bytes(long) != self.scratch_bytes(node) else (same, long)
-
-
-@dataclass(frozen=True, eq=False)
-class Oracle:
-    """The plain C of a contract, `<contract>_ref.c`: run by the reference runtime and by tests, never on a board."""
-
-    contract: Contract
-
-    @property
-    def function(self) -> str:
-        return f"sh_{self.contract.name}_ref"
-
-    @property
-    def source(self) -> str:
-        """Path below runtime_c."""
-        return f"kernels/{self.contract.name}/{self.contract.name}_ref.c"
-
-    def params(self, node: Node) -> Values:
-        """Members of the contract's struct."""
-        of = node.computed
-        return {**self.contract.facts(of), **self.contract.plain(of), **self.contract.steps(node)}

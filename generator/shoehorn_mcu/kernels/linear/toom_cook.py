@@ -77,18 +77,13 @@ def _has_room(of: Linear, scale: int) -> bool:
     return bool(scale * max(np.abs(totals).max() for totals in of.totals) < 1 << 31)
 
 
-def _rows(tile: Tile) -> int:
-    """Rows of a call."""
-    return tile.sizes.get("rows", 1)
-
-
 def _scale(tile: Tile) -> int:
-    return TRANSFORMS[tile.sizes["reach"]].scale * (1 if _rows(tile) == 1 else TRANSFORMS[2].scale)
+    return TRANSFORMS[tile.sizes["reach"]].scale * (1 if tile.rows == 1 else TRANSFORMS[2].scale)
 
 
 def _lines_of_points(node: Node[Conv2d], tile: Tile) -> int:
-    """Lines of inputs that are transformed: those of the windows of a call. Two rows have as many points down."""
-    return node.weights.type.shape[1] + _rows(tile) - 1
+    """Lines of inputs that a call transforms: those of its windows. Two rows have as many points along a column."""
+    return node.weights.type.shape[1] + tile.rows - 1
 
 
 def _accepts(node: Node[Conv2d]) -> bool:
@@ -113,7 +108,7 @@ def _fits(node: Node[Conv2d], tile: Tile) -> bool:
         if found is None:
             return False
         of = of._replace(bias=found.bias)
-    return _has_room(of, _scale(tile)) and (_rows(tile) == 1 or _in_pairs(node))
+    return _has_room(of, _scale(tile)) and (tile.rows == 1 or _in_pairs(node))
 
 
 def _in_pairs(node: Node[Conv2d]) -> bool:
@@ -125,7 +120,7 @@ def _in_pairs(node: Node[Conv2d]) -> bool:
 def _fits_thumb(node: Node[Conv2d], tile: Tile) -> bool:
     """Sums of the kernel for Armv6-M are those of products; its rounding adds the bias."""
     largest = np.abs(sums_of(linear(node, CONV2D).whole)).max()
-    return bool(_scale(tile) * largest < 1 << 31) and (_rows(tile) == 1 or _in_pairs(node))
+    return bool(_scale(tile) * largest < 1 << 31) and (tile.rows == 1 or _in_pairs(node))
 
 
 def _groups_of(channels: int) -> Int64s:
@@ -136,7 +131,7 @@ def _groups_of(channels: int) -> Int64s:
 
 def _by_points_down(weights: Int64s, tile: Tile) -> Int64s:
     """[output][line]... as [output][point down][line]...: of one row one point of all lines, of two a line of each."""
-    if _rows(tile) == 1:
+    if tile.rows == 1:
         return weights[:, None]
     made: Int64s = np.einsum("dy,oy...->od...", TRANSFORMS[2].points, weights)[:, :, None]
     return made
@@ -182,7 +177,7 @@ def _fours(node: Node[Conv2d]) -> int:
 
 
 def _pixels(node: Node[Conv2d], tile: Tile) -> int:
-    return 2 * tile.sizes["reach"] * _rows(tile)
+    return 2 * tile.sizes["reach"] * tile.rows
 
 
 def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
@@ -191,7 +186,7 @@ def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
     """
     reach, lines = tile.sizes["reach"], _lines_of_points(node, tile)
     of_units = lines * 2 * _fours(node) * 2 * (reach + 2) * 4
-    sums = 0 if _rows(tile) == 1 else lines * (reach + 2) * 2 * FOUR * 4
+    sums = 0 if tile.rows == 1 else lines * (reach + 2) * 2 * FOUR * 4
     columns = (2 * reach + 2) * node.x.type.nhwc[3]
     return of_units + sums + -(-columns // ALIGNMENT) * ALIGNMENT
 
@@ -202,7 +197,7 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     of outputs in whole groups of pixels and in others. Of two rows those of both, and of words that are transformed
     down.
     """
-    op, reach, rows = node.op, tile.sizes["reach"], _rows(tile)
+    op, reach, rows = node.op, tile.sizes["reach"], tile.rows
     pixels, outputs = node.output.type.nhwc[2:]
     height, width = _lines_of_points(node, tile), node.x.type.nhwc[2]
     together, points, fours = 2 * reach, reach + 2, _fours(node)
@@ -232,7 +227,7 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
 
 def _missing(node: Node[Conv2d], tile: Tile) -> float:
     """The lines of a call that are padding, the mean over calls."""
-    if _rows(tile) == 1:
+    if tile.rows == 1:
         return lines_of(node).missing
     height, calls = node.x.type.nhwc[1], node.output.type.rows // 2
     lines = [2 * call + i - node.op.padding.top for call in range(calls) for i in range(TAPS + 1)]
@@ -247,7 +242,7 @@ def _tiles(**sizes: int) -> tuple[Tile, ...]:
 
 def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
     """One row transforms all that its pixels read before it writes."""
-    return behind_pixels(node) if _rows(tile) == 1 else None
+    return behind_pixels(node) if tile.rows == 1 else None
 
 
 def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
@@ -286,7 +281,7 @@ def _accepts_thumb_exact(node: Node[Conv2d]) -> bool:
 def _filled(node: Node[Conv2d], tile: Tile) -> int:
     """The transformed inputs of a unit at a point, up to whole turns of the inner loop."""
     _, height, _, inputs = node.weights.type.shape
-    elements = inputs if _rows(tile) == 2 else height * inputs
+    elements = inputs if tile.rows == 2 else height * inputs
     return -(-elements // _TOGETHER) * _TOGETHER
 
 
@@ -308,7 +303,7 @@ def _scratch_bytes_thumb(node: Node[Conv2d], tile: Tile) -> int:
     """The transformed inputs of four units, of two rows their sums, totals and excesses, and the columns of a line that
     the units read.
     """
-    reach, rows = tile.sizes["reach"], _rows(tile)
+    reach, rows = tile.sizes["reach"], tile.rows
     down = 1 if rows == 1 else _lines_of_points(node, tile)
     columns = (_UNITS * reach + 2) * node.x.type.nhwc[3]
     words = _UNITS * (reach + 2) * down * _filled(node, tile)
@@ -321,7 +316,7 @@ def _work_thumb(node: Node[Conv2d], tile: Tile) -> Work:
     and their columns; of outputs of groups, of points in them and turns of the inner loop; and of outputs. Of two rows
     those of both, and of words that are transformed down.
     """
-    op, reach, rows = node.op, tile.sizes["reach"], _rows(tile)
+    op, reach, rows = node.op, tile.sizes["reach"], tile.rows
     pixels, outputs = node.output.type.nhwc[2:]
     inputs, lines = node.weights.type.shape[3], _lines_of_points(node, tile)
     together, width = _UNITS * reach, node.x.type.nhwc[2]
@@ -358,7 +353,7 @@ _THUMB = Variant(
     choice=CHOICE,
     pack=_pack_thumb,
     scratch_bytes=_scratch_bytes_thumb,
-    pixels_at_once=lambda _, tile: _UNITS * tile.sizes["reach"] * _rows(tile),
+    pixels_at_once=lambda _, tile: _UNITS * tile.sizes["reach"] * tile.rows,
     behind=_behind,
 )
 
