@@ -3,7 +3,8 @@
     python -m bench.user_costs [--cpus CORE ...] [--kernels WORD] [--models NAME ...] [--write] [--sizes] [--out DIR]
 
 Of cortex-a76 these are the kernels with the dot product: whole costs of the core are those of cortex-a53, whose
-instructions its compiled C has, with these beside them. Of cortex-a7 it is all that `bench.costs` measures on a board:
+instructions its compiled C has, with these beside them. Of cortex-a710 these are the kernels with products of
+matrices, beside all costs of cortex-a76. Of cortex-a7 it is all that `bench.costs` measures on a board:
 the graphs of bench/micro.py with every kernel of the core, and models. Those of FITTED are fitted, with whole tensors
 and for the smallest arena, the others held out. Models need costs of the core to choose kernels by; without a file of
 costs only the small graphs are measured, so the first time is to be run twice.
@@ -61,6 +62,7 @@ class Part:
 PARTS: Mapping[str, Part] = {
     "cortex-a7": Part(Machine.of("cortex-a7", flushes=True).isas),
     "cortex-a76": Part((Isa.DOT,), "cortex-a53"),
+    "cortex-a710": Part((Isa.MATRIX,), "cortex-a76"),
 }
 
 

@@ -51,6 +51,7 @@ COMPILERS = (
     Compiler("zig-cortex-m55", (*_ZIG, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
     Compiler("zig-cortex-a53", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
     Compiler("zig-cortex-a76", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a76")),
+    Compiler("zig-cortex-a710", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a76+i8mm")),
     Compiler("zig-cortex-a7", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
     Compiler("zig-riscv32", (*_ZIG, "--target=riscv32-none-elf", "-march=rv32imc")),
     Compiler("gcc-host", ("gcc",)),

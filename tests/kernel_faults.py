@@ -39,7 +39,8 @@ _PARTS = tuple(
         *("dot_f32", "vectors_f32", "fours_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
-        *("dense_thumb", "helium_sums", "neon_sums", "neon_dots", "neon_pairs", "neon", "steps32", "helium"),
+        *("dense_thumb", "helium_sums", "helium", "neon_sums", "neon_dots", "neon_matrices", "neon_pairs", "neon"),
+        "steps32",
     )
 )
 
@@ -194,11 +195,23 @@ _DOTS = (  # in sh_neon_dots.h
     ("tail", "ending, weights", "i, weights"),  # the last eight
     ("tail", "pixels == 3", "pixels == 5"),  # the last pixels
     ("tail", "pixels == 2", "pixels == 5"),
-    ("packing", "16 * v)", "16 * (v / 2))"),
     ("saturation", "vqmovn_s16(sh_shifted_eight(first, second", "vmovn_s16(sh_shifted_eight(first, second"),
     *_NEON_ROUNDING,
 )
-_DOTS_ROW = (*_DOTS, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
+_LANES = (("packing", "16 * v)", "16 * (v / 2))"),)
+_MATRICES = (  # in sh_neon_matrices.h
+    ("packing", "int8x16_t w = vld1q_s8(weights + 16 * o);", "int8x16_t w = vld1q_s8(weights + 16 * (o / 2));"),
+    ("packing", "sums[p + o % 2]", "sums[p + (o + 1) % 2]"),
+    ("packing", "vzip2q_s64(first, second));\n        }", "vzip1q_s64(first, second));\n        }"),
+    ("packing", "high[p / 2] = vreinterpretq_s8_s64(vzip2q", "high[p / 2] = vreinterpretq_s8_s64(vzip1q"),
+    ("tail", "second = x[p + 1 < pixels ? p + 1 : p]", "second = x[p]"),  # the second of two pixels
+    ("tail", "other = x[p + 1 < pixels ? p + 1 : p]", "other = x[p]"),
+)
+_LAST_OF_ROW = (("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"),)  # the last pixel
+_LAST_OF_WINDOWS = (
+    ("tail", "left > 0; left -= SH_PIXELS, column", "left > 1; left -= SH_PIXELS, column"),
+    ("padding", "is_inside(op, column, last)) {", "last > 0) {"),
+)
 
 _BLOCKED_ROUNDING = (  # in sh_blocked.h
     ("rounding", "+ (sum >> 31)", ""),
@@ -866,13 +879,12 @@ OWN = {
         ("stride", "if (op.stride == 1) {", "if (op.stride > 0) {"),
         *_NEON_ROUNDING,
     ),
-    "dense_s8_neon_dot": _DOTS_ROW,
-    "conv2d_s8_neon_dot_1x1": _DOTS_ROW,
-    "conv2d_s8_neon_dot": (
-        *_DOTS,
-        ("tail", "left > 0; left -= SH_PIXELS, column", "left > 1; left -= SH_PIXELS, column"),  # the last pixel
-        ("padding", "is_inside(op, column, last)) {", "last > 0) {"),
-    ),
+    "dense_s8_neon_dot": (*_DOTS, *_LANES, *_LAST_OF_ROW),
+    "conv2d_s8_neon_dot_1x1": (*_DOTS, *_LANES, *_LAST_OF_ROW),
+    "conv2d_s8_neon_dot": (*_DOTS, *_LANES, *_LAST_OF_WINDOWS),
+    "dense_s8_neon_matrix": (*_DOTS, *_MATRICES, *_LAST_OF_ROW),
+    "conv2d_s8_neon_matrix_1x1": (*_DOTS, *_MATRICES, *_LAST_OF_ROW),
+    "conv2d_s8_neon_matrix": (*_DOTS, *_MATRICES, *_LAST_OF_WINDOWS),
     "dense_s8_neon": _NEON_ROW,
     "conv2d_s8_neon_1x1": _NEON_ROW,
     "conv2d_s8_neon": (
@@ -988,6 +1000,9 @@ OFFSETS = {
     "conv2d_s8_neon_dot_1x1": _DOT_TOTALS,
     "conv2d_s8_neon_dot": _DOT_TOTALS,
     "dense_s8_neon_dot": _DOT_TOTALS,
+    "conv2d_s8_neon_matrix_1x1": _DOT_TOTALS,
+    "conv2d_s8_neon_matrix": _DOT_TOTALS,
+    "dense_s8_neon_matrix": _DOT_TOTALS,
     "conv2d_s8_neon_1x1": _NEON_TOTALS,
     "conv2d_s8_neon": (*_NEON_TOTALS, ("offset", "next != of->end; next++", "next == of->runs; next++")),
     "dense_s8_neon": _NEON_TOTALS,

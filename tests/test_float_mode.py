@@ -367,7 +367,7 @@ def test_a_core_without_the_instructions_is_refused_with_those_that_have_them(
     assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
     assert f"{who} has no fused multiply-add and no float16, which --float half needs; " in done.stderr
     assert done.stderr.rstrip().endswith(
-        "cortex-m4f, cortex-m7, cortex-m33, cortex-m55, cortex-a7, cortex-a53, cortex-a76"
+        "cortex-m4f, cortex-m7, cortex-m33, cortex-m55, cortex-a7, cortex-a53, cortex-a76, cortex-a710"
     )
 
 

@@ -48,7 +48,7 @@ WHERE = {
     "virt-rv32": (Isa.RISCV,),
 }
 """Which instruction set is tested on which board, each on one. A Cortex-M4 has that of Armv6-M too."""
-ELSEWHERE = (Isa.DOT,)  # which no board has: test_neon_dot.py
+ELSEWHERE = (Isa.DOT, Isa.MATRIX)  # which no board has: test_neon_dot.py
 LONG = ("rpi-zero", "mps2-an500", "mps2-an505", "microbit", "native")
 ALSO = {"mps2-an386": (Isa.THUMB,)}  # a Cortex-M4 has the instructions of Armv6-M, whose own boards are slow to fill
 PARTS = {"mps2-an386": 3, "mps3-an547": 3}  # cases of a board that do not fit into its flash at once

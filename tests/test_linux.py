@@ -467,6 +467,7 @@ def test_a_wheel_has_no_symbol_of_a_later_glibc_than_its_tag_says(written: shoeh
         ("cortex-a53", "linux-aarch64", False, True),
         ("cortex-a72", "linux-aarch64", False, True),
         ("cortex-a76", "linux-aarch64", False, True),
+        ("neoverse-v1", "linux-aarch64", False, True),
         ("arm1176", "linux-armv6l", True, True),
         ("arm1176", "linux-armv7l", True, True),
         ("arm1176", "linux-aarch64", True, True),  # 32-bit Python on a 64-bit kernel, as Raspberry Pi OS has it

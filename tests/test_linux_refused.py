@@ -16,12 +16,13 @@ from shoehorn_mcu.emit.linux.package import NotForLinux, require_name
 from shoehorn_mcu.firmware import linux
 from shoehorn_mcu.firmware.options import resolved
 from shoehorn_mcu.firmware.settings import Options
-from shoehorn_mcu.machine.targets import WrongCpu, stand_in
+from shoehorn_mcu.machine.targets import CPUS, Isa, WrongCpu, cpu, stand_in
 from shoehorn_mcu_host.linux import compiled, targets
 from shoehorn_mcu_host.linux.targets import target
 
 KNOWN = (
-    "give --cpu arm1176, cortex-a7, cortex-a53-aarch32, cortex-a72-aarch32, cortex-a53, cortex-a72, cortex-a76 or host"
+    "give --cpu arm1176, cortex-a7, cortex-a53-aarch32, cortex-a72-aarch32, cortex-a53, cortex-a72, cortex-a76, "
+    "cortex-a710, cortex-a720, neoverse-v1 or host"
 )
 
 
@@ -121,6 +122,12 @@ def test_a_core_beside_a_board_that_has_another_one_is_refused():
         resolved(PlanOptions(board="rpi-zero-2w", cpu="cortex-a76"))
     board, _ = resolved(PlanOptions(board="rpi-zero-2w", cpu="cortex-a72"))
     assert board is not None and board.spec.cpu == "cortex-a53"
+
+
+@pytest.mark.parametrize("core", ["cortex-a710", "cortex-a720", "neoverse-v1"])
+def test_code_for_cores_with_products_of_matrices_has_them(core: str):
+    assert cpu(core) == "cortex-a710" and Isa.MATRIX in CPUS[cpu(core)].isas
+    assert target(core).core.startswith("cortex_a76") and "+i8mm" in target(core).core
 
 
 def test_code_for_a76_alone_asks_for_what_its_kernels_need():

@@ -31,6 +31,7 @@ HEADERS = sorted(RUNTIME_C.rglob("*.h"))
 ALIKE = (
     "zig-cortex-a7",
     "zig-cortex-a76",
+    "zig-cortex-a710",
     "zig-arm1176",
     "zig-host",
     "zig-cortex-m55",
@@ -61,6 +62,7 @@ VECTORS = {
     "m55": (Isa.MVE,),
     "a53": (Isa.NEON, Isa.VECTORS),
     "a76": (Isa.DOT,),
+    "a710": (Isa.MATRIX,),
     "a7": (Isa.NEON, Isa.VECTORS),
     "riscv32": (Isa.RISCV,),
 }
@@ -75,7 +77,8 @@ def _written_for(compiler: Compiler, folder: Path) -> list[Path]:
 
 @each_compiler(
     *("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55"),
-    *("zig-cortex-a53", "zig-cortex-a76", "zig-cortex-a7", "gcc-cortex-a7", "zig-riscv32", "gcc-riscv32"),
+    *("zig-cortex-a53", "zig-cortex-a76", "zig-cortex-a710", "zig-cortex-a7", "gcc-cortex-a7"),
+    *("zig-riscv32", "gcc-riscv32"),
 )
 def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
     sources = _written_for(compiler, tmp_path)
@@ -86,7 +89,8 @@ def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Co
 
 @each_compiler(
     *("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55"),
-    *("zig-cortex-a53", "zig-cortex-a76", "zig-cortex-a7", "gcc-cortex-a7", "zig-riscv32", "gcc-riscv32"),
+    *("zig-cortex-a53", "zig-cortex-a76", "zig-cortex-a710", "zig-cortex-a7", "gcc-cortex-a7"),
+    *("zig-riscv32", "gcc-riscv32"),
     long=("gcc-cortex-m55", "gcc-cortex-a7"),
 )
 def test_assembly_does_not_run_out_of_registers_where_nothing_is_optimised(compiler: Compiler, tmp_path: Path) -> None:

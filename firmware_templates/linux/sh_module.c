@@ -387,9 +387,15 @@ static PyModuleDef definition = {
 
 SH_EXPORT PyObject *PyInit__native(void);
 
-// What the processor has to have, by its bits in AT_HWCAP. A kernel would be killed by its first
-// instruction otherwise.
-#if defined(__ARM_FEATURE_DOTPROD)
+// What the processor has to have, by its bits in a word that Linux tells. A kernel would be killed
+// by its first instruction otherwise.
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define TOLD 26            // AT_HWCAP2
+#define NEEDED (1ul << 13) // HWCAP2_I8MM
+#define NEEDS                                                                                      \
+    "this wheel is for a Cortex-A710 and cores like it, and this processor has no matrix "         \
+    "products of int8; make one with --cpu cortex-a76"
+#elif defined(__ARM_FEATURE_DOTPROD)
 #define NEEDED (1ul << 20) // HWCAP_ASIMDDP
 #define NEEDS                                                                                      \
     "this wheel is for a Cortex-A76, as of a Raspberry Pi 5, and this processor has no dot "       \
@@ -402,11 +408,14 @@ SH_EXPORT PyObject *PyInit__native(void);
 #endif
 
 #ifdef NEEDED
+#ifndef TOLD
+#define TOLD 16 // AT_HWCAP
+#endif
 unsigned long getauxval(unsigned long type); // of glibc
 
 static const char *lacking(void)
 {
-    return (getauxval(16) & NEEDED) == NEEDED ? NULL : NEEDS; // AT_HWCAP
+    return (getauxval(TOLD) & NEEDED) == NEEDED ? NULL : NEEDS;
 }
 #else
 static const char *lacking(void)

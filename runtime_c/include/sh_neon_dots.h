@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: 0BSD
 // The sums of sh_neon_sums.h by SDOT, for cores with the dot product of Armv8.2-A: SH_OUTPUTS
 // output channels, 8 or 16, of one to four pixels at once. A lane of a sum is an output channel, to
-// which an instruction adds four products, so nothing is added across.
+// which an instruction adds four products, so nothing is added across. With SH_MATRICES the loops
+// over a run are those of sh_neon_matrices.h.
 //
 // The packed weights have for every SH_OUTPUTS output channels:
 //   their biases; with SH_OFFSETS their offsets, which all weights of the channel lack;
@@ -36,6 +37,9 @@ SH_INLINED sh_words sh_words_at(const int8_t *from)
     return found;
 }
 
+#ifdef SH_MATRICES
+#include "sh_neon_matrices.h"
+#else
 // Multiplies the four elements in one lane of each pixel's x with their weights, and adds the
 // products to the sums. lane: a constant.
 #define SH_ADD_LANE(sums, x, weights, lane, pixels)                                                \
@@ -73,6 +77,14 @@ SH_INLINED const int8_t *sh_dot_sixteen(sh_words sums[SH_FOUR], const int8_t *co
     SH_ADD_LANE(sums, values, weights, 3, pixels)
     return weights + 16 * SH_OUTPUTS;
 }
+
+// The sums are by pixel all the time.
+SH_INLINED void sh_exchange(sh_words sums[SH_FOUR], int32_t pixels)
+{
+    (void)sums;
+    (void)pixels;
+}
+#endif
 
 #ifdef SH_OFFSETS
 // The sum of the inputs of each pixel, with elements that are read twice.
@@ -180,7 +192,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
         const int8_t *const(*next)[SH_FOUR] = of->runs;
         const sh_words bias = sh_words_at(weights);
         weights += 4 * SH_OUTPUTS;
-        for (int32_t p = 0; p < pixels; p++) {
+        for (int32_t p = 0; p < SH_FOUR; p++) {
             sums[p] = bias;
         }
 #ifdef SH_OFFSETS
@@ -192,6 +204,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
             }
         }
 #endif
+        sh_exchange(sums, pixels);
         do {
             const int8_t *x[SH_FOUR];
             ptrdiff_t i = 0;
@@ -210,6 +223,7 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
             }
             next++;
         } while (next != of->end);
+        sh_exchange(sums, pixels);
         const sh_words multipliers = sh_words_at(weights);
         const sh_words shifts = sh_words_at(weights + 4 * SH_OUTPUTS);
         weights += 8 * SH_OUTPUTS;

@@ -32,6 +32,7 @@ CORES = {
     "cortex-a7": ("armv7a-none-eabihf", "cortex-a7", "arm-freestanding-eabihf", "cortex_a7"),
     "cortex-a53": ("aarch64-none-elf", "cortex-a53", "aarch64-freestanding-none", "cortex_a53"),
     "cortex-a76": ("aarch64-none-elf", "cortex-a76", "aarch64-freestanding-none", "cortex_a76"),
+    "cortex-a710": ("aarch64-none-elf", "cortex-a76+i8mm", "aarch64-freestanding-none", "cortex_a76+i8mm"),
     "rv32imc": ("riscv32-none-elf", "rv32imc", "riscv32-freestanding-none", "generic_rv32+m+c"),
     "rv32imac": ("riscv32-none-elf", "rv32imac", "riscv32-freestanding-none", "generic_rv32+m+a+c"),
     "rv32imafc": ("riscv32-none-elf", "rv32imafc", "riscv32-freestanding-none", "generic_rv32+m+a+f+c"),

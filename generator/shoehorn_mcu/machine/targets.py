@@ -60,6 +60,7 @@ class Isa(Enum):
     NEON = "neon"  # vectors of integers, of Armv7-A and later
     VECTORS = "vectors"  # vectors of float32 by NEON, which keep numbers below 2^-126 on AArch64 alone
     DOT = "dot"  # the dot product of Armv8.2-A, beside NEON
+    MATRIX = "matrix"  # products of matrices of int8 of Armv8.6-A (I8MM), beside the dot product
     RISCV = "riscv"  # RV32IM: 31 registers, and products of 64 bits
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
 
@@ -96,6 +97,7 @@ CPUS: dict[str, Cpu] = {
     "cortex-a7": Cpu((Isa.NEON, Isa.SIMD32, Isa.FPU, Isa.C), Fusing.ALWAYS, (Isa.VECTORS,)),
     "cortex-a53": Cpu((Isa.NEON, Isa.VECTORS, Isa.FPU, Isa.C), Fusing.ALWAYS),
     "cortex-a76": Cpu((Isa.DOT, Isa.NEON, Isa.VECTORS, Isa.FPU, Isa.C), Fusing.ALWAYS),
+    "cortex-a710": Cpu((Isa.MATRIX, Isa.DOT, Isa.NEON, Isa.VECTORS, Isa.FPU, Isa.C), Fusing.ALWAYS),
     "rv32imc": Cpu((Isa.RISCV, Isa.C)),
     "rv32imac": Cpu((Isa.RISCV, Isa.C)),
     "rv32imafc": Cpu((Isa.RISCV, Isa.C)),
@@ -117,6 +119,12 @@ _ALIASES = {
     "cortex-a72": "cortex-a53",
     "cortex-a53-aarch32": "cortex-a7",
     "cortex-a72-aarch32": "cortex-a7",
+    "cortex-a510": "cortex-a710",
+    "cortex-a715": "cortex-a710",
+    "cortex-a720": "cortex-a710",
+    "neoverse-n2": "cortex-a710",
+    "neoverse-v1": "cortex-a710",
+    "neoverse-v2": "cortex-a710",
     "esp32-c3": "rv32imc",
     "esp32-c6": "rv32imac",
     "e31": "rv32imac",

@@ -39,6 +39,8 @@ def _arm64(core: str) -> Target:
 _ARMV6 = Target(f"arm-linux-gnueabihf.{_GLIBC}", "arm1176jzf_s", ("linux_armv6l", "linux_armv7l"), 40)
 # With NEON and VFPv4, which no tag of a wheel can ask for: the module asks Linux when it is imported.
 _ARMV7 = Target(f"arm-linux-gnueabihf.{_GLIBC}", "cortex_a7", ("manylinux_2_17_armv7l",), 40)
+# With products of matrices, for which the module asks Linux, too. Some of these cores have SVE, and others lack it.
+_MATRICES = _arm64("cortex_a76-aes-sha2+i8mm")
 _X86_64 = Target(f"x86_64-linux-gnu.{_GLIBC}", "x86_64", ("manylinux_2_17_x86_64",), 62)
 
 TARGETS: Mapping[str, Target] = {
@@ -50,6 +52,9 @@ TARGETS: Mapping[str, Target] = {
     "cortex-a72": _arm64("cortex_a72-aes-sha2"),
     # With the dot product, for which the module asks Linux, too.
     "cortex-a76": _arm64("cortex_a76-aes-sha2"),
+    "cortex-a710": _MATRICES,
+    "cortex-a720": _MATRICES,
+    "neoverse-v1": _MATRICES,
 }
 _HOSTS: Mapping[str, Target] = {
     "x86_64": _X86_64,

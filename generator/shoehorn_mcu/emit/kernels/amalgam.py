@@ -22,6 +22,12 @@ _KNOWN: Mapping[Isa, Mapping[str, str | None]] = {
     Isa.NEON: {"__ARM_NEON": "1", "__ARM_FEATURE_MVE": None},
     Isa.VECTORS: {"__ARM_NEON": "1", "__ARM_FEATURE_MVE": None},
     Isa.DOT: {"__ARM_NEON": "1", "__ARM_FEATURE_DOTPROD": "1", "__ARM_FEATURE_MVE": None},
+    Isa.MATRIX: {
+        "__ARM_NEON": "1",
+        "__ARM_FEATURE_DOTPROD": "1",
+        "__ARM_FEATURE_MATMUL_INT8": "1",
+        "__ARM_FEATURE_MVE": None,
+    },
 }
 """What every compiler defines, or does not, for the cores of a kernel."""
 _NAMED = "SH_NAME"

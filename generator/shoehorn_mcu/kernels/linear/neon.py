@@ -2,7 +2,8 @@
 
 Two products of bytes fit 16 bits, as no two weights are -128, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
 Cores with the dot product have kernels of the same bodies (`neon_dot`, `sh_neon_dots.h`): SDOT adds four products in 32
-bits, whatever the weights.
+bits, whatever the weights. So have cores with products of matrices (`neon_matrix`, `sh_neon_matrices.h`): SMMLA adds
+eight products for each of two pixels and two outputs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,11 @@ from shoehorn_mcu.ops import Conv2d, Dense
 
 OUTPUTS = 4  # output channels that are computed at once
 DOT_OUTPUTS, DOT_INPUTS = (8, 16), 4  # by dot products, each of so many inputs
+MATRIX_INPUTS = 8  # of a product of matrices
 PIXELS = 4  # and most pixels
 VECTOR, HALF = 16, 8  # inputs that are loaded at once; HALF is the shortest run
 TAPS = 50  # most taps of a window that is not copied; 4 * TAPS elements of one that is, a multiple of HALF
+_Packing = Callable[[Node[OpT], Tile, int | None], dict[str, Value]]
 _PASSES = ("single", "pair", "triple", "quad")  # passes over so many pixels
 
 
@@ -56,11 +60,12 @@ def steps_of(run: int) -> list[tuple[int, int, int]]:
     return steps
 
 
-def pack(of: Linear, run: int, at_once: int = OUTPUTS) -> Int32s:
+def pack(of: Linear, run: int, at_once: int = OUTPUTS, together: int | None = None) -> Int32s:
     """The words that the kernel reads, for each `at_once` outputs: biases, weights by steps, multipliers and shifts.
 
-    Behind the biases are the offsets of the weights, if there are any. The inputs are read in runs of this length. For
-    DOT_OUTPUTS the weights of a step are by DOT_INPUTS inputs.
+    Behind the biases are the offsets of the weights, if there are any. The inputs are read in runs of this length. Of a
+    step there are the weights of each output for the first `together` inputs, then for the next ones; all at once
+    without a number.
     """
     blocks = -(-len(of.weights) // at_once)
     offsets = of.offset(blocks * at_once)
@@ -69,7 +74,7 @@ def pack(of: Linear, run: int, at_once: int = OUTPUTS) -> Int32s:
     for first, size, fresh in steps_of(run):
         step = runs[..., first : first + size].copy()
         step[..., : size - fresh] = -offsets.reshape(blocks, at_once, 1, 1)  # as the sum of the inputs counts them
-        inner = DOT_INPUTS if at_once in DOT_OUTPUTS else size
+        inner = together or size
         parts = step.reshape(blocks, at_once, -1, size // inner, inner).transpose(0, 2, 3, 1, 4)
         made.append(parts.reshape(blocks, -1, at_once * size))
     weights = np.concatenate(made, axis=2).reshape(blocks, -1)
@@ -120,15 +125,16 @@ def _rounded(inputs: int) -> int:
     return -(-inputs // HALF) * HALF
 
 
-def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
+def _pack(node: Node[Conv2d], tile: Tile, together: int | None = None) -> dict[str, Value]:
     layer, inputs, at_once = linear(node, CONV2D), node.weights.type.shape[3], _at_once(tile)
     if "taps" not in tile.sizes:
-        return _aligned(pack(layer, inputs, at_once))
+        return _aligned(pack(layer, inputs, at_once, together))
     if not _is_copied(node):
-        return _aligned(np.concatenate([packed_conv.padding_tap(node, VECTOR), pack(layer, inputs, at_once)]))
+        packed = pack(layer, inputs, at_once, together)
+        return _aligned(np.concatenate([packed_conv.padding_tap(node, VECTOR), packed]))
     count = layer.weights.shape[1]
     weights: NDArray[np.int8] = np.pad(layer.weights, ((0, 0), (0, _rounded(count) - count)))
-    return _aligned(pack(layer._replace(weights=weights), weights.shape[1], at_once))
+    return _aligned(pack(layer._replace(weights=weights), weights.shape[1], at_once, together))
 
 
 def _at_once(tile: Tile) -> int:
@@ -189,12 +195,16 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     return total
 
 
+def _is_long(node: Node[Dense]) -> bool:
+    return node.weights.type.shape[1] >= HALF
+
+
 def _accepts_dense(node: Node[Dense]) -> bool:
-    return node.weights.type.shape[1] >= HALF and packable(linear(node, DENSE))
+    return _is_long(node) and packable(linear(node, DENSE))
 
 
-def _pack_dense(node: Node[Dense], tile: Tile) -> dict[str, Value]:
-    return _aligned(pack(linear(node, DENSE), node.weights.type.shape[1], _at_once(tile)))
+def _pack_dense(node: Node[Dense], tile: Tile, together: int | None = None) -> dict[str, Value]:
+    return _aligned(pack(linear(node, DENSE), node.weights.type.shape[1], _at_once(tile), together))
 
 
 def _dense_work(node: Node[Dense], tile: Tile) -> Work:
@@ -215,13 +225,26 @@ def _tile(**sizes: int) -> tuple[Tile, ...]:
     return (Tile(outputs=OUTPUTS, pixels=PIXELS, **sizes),)
 
 
-def _dotted(of: Variant[OpT], accepts: Callable[[Node[OpT]], bool]) -> Variant[OpT]:
-    """The kernel of the same body by dot products, for nodes that its sums of 16 bits would leave out, too."""
+_DOTTED = {
+    Isa.DOT: ("neon_dot", DOT_INPUTS, ("SH_DOTS",)),
+    Isa.MATRIX: ("neon_matrix", MATRIX_INPUTS, ("SH_DOTS", "SH_MATRICES")),
+}
+
+
+def _dotted(of: Variant[OpT], packed: _Packing[OpT], accepts: Callable[[Node[OpT]], bool], isa: Isa) -> Variant[OpT]:
+    """The kernel of the same body by dot or matrix products, also for nodes that sums of 16 bits leave out."""
+    name, together, defines = _DOTTED[isa]
     (tile,) = of.tiles
-    suffix, body = of.suffix.replace("neon", "neon_dot"), of.body or of.suffix
-    tiles = tuple(Tile(**{**tile.sizes, "outputs": outputs}) for outputs in DOT_OUTPUTS)
-    made = replace(of, suffix=suffix, body=body, isa=Isa.DOT, tiles=tiles, accepts=accepts)
-    return replace(made, defines=(*of.defines, "SH_DOTS"))
+    return replace(
+        of,
+        isa=isa,
+        suffix=of.suffix.replace("neon", name),
+        body=of.body or of.suffix,
+        tiles=tuple(Tile(**{**tile.sizes, "outputs": outputs}) for outputs in DOT_OUTPUTS),
+        accepts=accepts,
+        pack=lambda node, tile: packed(node, tile, together),
+        defines=(*of.defines, *defines),
+    )
 
 
 _conv2d = partial(Variant, CONV2D, _work, isa=Isa.NEON, pack=_pack)
@@ -233,10 +256,15 @@ _VARIANTS = (
 )
 
 _POINTWISE, WINDOWS, _DENSE = _VARIANTS
-_DOTS = (
-    _dotted(_POINTWISE, lambda node: _is_pointwise(node) and scaled_exactly(linear(node, CONV2D))),
-    _dotted(WINDOWS, lambda node: _has_windows(node) and scaled_exactly(linear(node, CONV2D))),
-    _dotted(_DENSE, lambda node: node.weights.type.shape[1] >= HALF and scaled_exactly(linear(node, DENSE))),
-)
 
-VARIANTS = (*_VARIANTS, *_DOTS, *(with_offsets(variant) for variant in (*_VARIANTS, *_DOTS)))
+
+def _by_dots(isa: Isa) -> tuple[Variant[Any], ...]:
+    return (
+        _dotted(_POINTWISE, _pack, lambda node: _is_pointwise(node) and scaled_exactly(linear(node, CONV2D)), isa),
+        _dotted(WINDOWS, _pack, lambda node: _has_windows(node) and scaled_exactly(linear(node, CONV2D)), isa),
+        _dotted(_DENSE, _pack_dense, lambda node: _is_long(node) and scaled_exactly(linear(node, DENSE)), isa),
+    )
+
+
+_ALONE = (*_VARIANTS, *(each for isa in _DOTTED for each in _by_dots(isa)))
+VARIANTS = (*_ALONE, *(with_offsets(variant) for variant in _ALONE))
