@@ -485,7 +485,7 @@ def test_ops_says_which_kernels_there_are_for_an_op_in_an_element_type():
     types = json.loads(gen("ops", "--json").stdout)["types"]
     rows = {line.split()[0]: line.split()[1:] for line in gen("ops").stdout.splitlines()}
 
-    assert types["tflite"]["CONV_2D"]["int8"] == ["c", "thumb", "simd32", "mve", "neon", "dot", "riscv"]
+    assert types["tflite"]["CONV_2D"]["int8"] == ["c", "thumb", "simd32", "mve", "neon", "dot", "matrix", "riscv"]
     assert rows["CONV_2D"] == ["ctsmndr", "c", "cmvf", "-"] and "other" not in types["tflite"]["CONV_2D"]
     assert rows["QLinearConv"] == ["ctsmndr", "-", "-", "-"]
     assert rows["Identity"] == ["."] * 4 and types["onnx"]["Identity"]["int8"] == []
