@@ -485,11 +485,12 @@ def test_ops_says_which_kernels_there_are_for_an_op_in_an_element_type():
     types = json.loads(gen("ops", "--json").stdout)["types"]
     rows = {line.split()[0]: line.split()[1:] for line in gen("ops").stdout.splitlines()}
 
-    assert types["tflite"]["CONV_2D"]["int8"] == ["c", "thumb", "simd32", "mve", "neon", "dot", "matrix", "riscv"]
-    assert rows["CONV_2D"] == ["ctsmndr", "c", "cmvf", "-"] and "other" not in types["tflite"]["CONV_2D"]
-    assert rows["QLinearConv"] == ["ctsmndr", "-", "-", "-"]
+    assert types["tflite"]["CONV_2D"]["int8"] == ["c", "thumb", "simd32", "mve", "neon", "dot", "i8mm", "riscv"]
+    assert rows["CONV_2D"] == ["ctsmndir", "c", "cmvf", "-"] and "other" not in types["tflite"]["CONV_2D"]
+    assert rows["QLinearConv"] == ["ctsmndir", "-", "-", "-"]
     assert rows["Identity"] == ["."] * 4 and types["onnx"]["Identity"]["int8"] == []
     assert types["pt2"] == types["onnx"]
+    assert len({isa.value[0] for isa in targets.Isa}) == len(targets.Isa), "named by their first letters"
 
 
 def test_plan_json_numbers_its_ops_as_the_steps_do(digits: Path):

@@ -60,7 +60,7 @@ class Isa(Enum):
     NEON = "neon"  # vectors of integers, of Armv7-A and later
     VECTORS = "vectors"  # vectors of float32 by NEON, which keep numbers below 2^-126 on AArch64 alone
     DOT = "dot"  # the dot product of Armv8.2-A, beside NEON
-    MATRIX = "matrix"  # products of matrices of int8 of Armv8.6-A (I8MM), beside the dot product
+    MATRIX = "i8mm"  # products of matrices of int8 of Armv8.6-A, beside the dot product
     RISCV = "riscv"  # RV32IM: 31 registers, and products of 64 bits
     FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
 
