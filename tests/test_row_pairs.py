@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -20,9 +21,10 @@ from shoehorn_mcu.kernels.catalogue import contract_of
 from shoehorn_mcu.kernels.choice import choices_on, with_scratch
 from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.planner import Goal, OpSpec, Problem, TensorSpec, check, make_plan
-from shoehorn_mcu.planner.memory_plan import Plan
+from shoehorn_mcu.planner.memory_plan import INTERRUPTED, Plan
 from shoehorn_mcu.planner.whole_tensors import solve
 from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.form import Form
 from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.pairs import in_pairs
 from shoehorn_mcu.schedule.predict import time
@@ -274,6 +276,35 @@ def test_a_plan_row_by_row_uses_pairs_where_that_is_faster_and_takes_fewer_bytes
     assert "rows in pairs" in small.plan.outcome.reason
     assert any(step.rows_per_call == 2 for step in tight.plan.steps)
     assert len(tight.plan.steps) > len(whole.plan.steps)
+
+
+def interrupting(form: Form) -> Scheduled:
+    """Ctrl-C in the search of a plan in pairs, before it has found one."""
+    if form.pairs is not None:
+        raise KeyboardInterrupt
+    return _SCHEDULED(form)
+
+
+def interrupted(form: Form) -> Scheduled:
+    """The same behind the first plan."""
+    found = _SCHEDULED(form)
+    return found if form.pairs is None else found.with_outcome(reason=INTERRUPTED)
+
+
+_SCHEDULED = Form.scheduled
+
+
+@pytest.mark.parametrize("ctrl_c", [interrupting, interrupted])
+def test_a_search_in_pairs_that_is_interrupted_leaves_the_best_plan_so_far(
+    ctrl_c: Callable[[Form], Scheduled], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, request = stack(16), PlanRequest(Goal.TIME)
+    known = made(graph, request)
+    monkeypatch.setattr(Form, "scheduled", ctrl_c)
+    found = made(graph, request)
+
+    assert found.plan.outcome.interrupted
+    assert found.plan.steps and known.time <= found.time
 
 
 def stack(side: int, convolutions: int = 4) -> Graph:

@@ -9,7 +9,7 @@ from enum import Enum
 from shoehorn_mcu.base.errors import MemoryTooSmall, ShoehornError
 from shoehorn_mcu.planner.candidates import Candidates
 from shoehorn_mcu.planner.check import check
-from shoehorn_mcu.planner.memory_plan import DELIVERY, HANDOUT, Plan, Smaller, Status
+from shoehorn_mcu.planner.memory_plan import DELIVERY, HANDOUT, INTERRUPTED, Plan, Smaller, Status
 from shoehorn_mcu.planner.placement.layout import alive_at, fullest_step
 from shoehorn_mcu.planner.problem import NEVER, Problem
 
@@ -142,7 +142,7 @@ class _Search:
         except KeyboardInterrupt:
             if self._best is None:
                 raise
-            return _because(self._fitting or self._best, "interrupted: the best plan so far")
+            return _because(self._fitting or self._best, INTERRUPTED)
 
     def _fastest(self) -> Plan | None:
         """The plan that fits with the least work; None where none does."""

@@ -74,6 +74,9 @@ class Scratch:
     memory: str = SRAM
 
 
+INTERRUPTED = "interrupted: the best plan so far"
+"""The reason of a plan whose search Ctrl-C ended."""
+
 BOUNDED = "plans by groups of rows and by blocks in bands"
 """The plans that `Outcome.bound_bytes` is a bound of; other orders of single rows may need less."""
 
@@ -214,7 +217,7 @@ class Outcome:
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended the search."""
-        return self.reason.startswith("interrupted")
+        return self.reason.startswith(INTERRUPTED)
 
 
 @dataclass(frozen=True)

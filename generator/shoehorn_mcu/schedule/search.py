@@ -20,7 +20,7 @@ from shoehorn_mcu.planner import (
 )
 from shoehorn_mcu.planner.effort import CANDIDATE
 from shoehorn_mcu.planner.make_plan import PREFERRED_PERCENT
-from shoehorn_mcu.planner.memory_plan import ANY_ORDER, SRAM, Again, Memory, Placement, Status
+from shoehorn_mcu.planner.memory_plan import ANY_ORDER, INTERRUPTED, SRAM, Again, Memory, Placement, Status
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.form import Form, uncut
 from shoehorn_mcu.schedule.predict import recomputes
@@ -159,18 +159,28 @@ class _Search:
             made = self._made(self.cuts)
         except DoesNotFit as error:
             return self._other_that_fits(error)
-        made = self._in_pairs(self._with_scratch(made))
-        if made.plan.outcome.interrupted or not (made.plan.cascades or recomputes(made.plan, made.stages)):
+        for better in (self._with_scratch, self._in_pairs, self._recomputing_less):
+            if made.plan.outcome.interrupted:
+                break
+            try:
+                made = better(made)
+            except KeyboardInterrupt:  # before it had found a plan
+                return made.with_outcome(reason=INTERRUPTED)
+        return made
+
+    def _recomputing_less(self, made: Scheduled) -> Scheduled:
+        """The plan, or where it recomputes rows a faster one of another form."""
+        if not (made.plan.cascades or recomputes(made.plan, made.stages)):
             return made
         for smaller in self._others_within(self.request.capacity_bytes)[:1]:
             with suppress(DoesNotFit, Undivided):
-                return min(made, self._made(smaller), key=lambda each: each.time)
+                return made.or_other(self._made(smaller))
         return made
 
     def _in_pairs(self, made: Scheduled) -> Scheduled:
         """The plan, or one whose rows are computed in pairs where that is faster, or about as fast and smaller."""
         request = self.request
-        if made.plan.outcome.interrupted or self.memories or request.cores > 1 or request.brief:
+        if self.memories or request.cores > 1 or request.brief:
             return made
         form = self._form(self.cuts).in_pairs()
         if form is None:
@@ -179,6 +189,8 @@ class _Search:
             other = form.scheduled()
         except DoesNotFit:
             return made
+        if other.plan.outcome.interrupted:
+            return made.or_other(other)
         fastest = min(made.time, other.time)
         most = fastest * (1 + PREFERRED_PERCENT / 100) if request.prefer_smaller else fastest
         best = min((each for each in (made, other) if each.time <= most), key=lambda each: each.plan.arena_bytes)
@@ -306,11 +318,7 @@ class _Search:
         scratch.
         """
         capacity, best, left = self.request.capacity_bytes, made, 0
-        if (
-            capacity is None
-            or made.plan.outcome.interrupted
-            or not missing_scratch(made.problem, made.stages, made.plan)
-        ):
+        if capacity is None or not missing_scratch(made.problem, made.stages, made.plan):
             return made
         room = capacity - lowest_peak(uncut(self.cuts, self.request).rows_apart)
         missing, had = set[int](), 0
@@ -320,7 +328,9 @@ class _Search:
             except (DoesNotFit, Undivided):
                 room = left - 1  # no plan leaves as much
             else:
-                best = min(best, other, key=lambda each: each.time)
+                best = best.or_other(other)
+                if best.plan.outcome.interrupted:
+                    break
                 missing, had = missing_scratch(other.problem, other.stages, other.plan), left
             left = max((size for size in missing if had < size <= room), default=room + 1)
         if best is made:
