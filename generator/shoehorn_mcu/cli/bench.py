@@ -140,18 +140,18 @@ def _print_timing(found: dict[str, Any], timing: Bench, title: str | None) -> No
     spread = f"{total['min']:,} to {total['max']:,} in {runs}"
     slowest = f"the slowest of {timing.cores.count} cores"
     clock = found["clock"]["name"] if timing.cores.instructions is None else slowest
-    out.print(f"whole inference: {total['median']:,} {unit} ({spread}), by {clock}", soft_wrap=True)
+    out.say(f"whole inference: {total['median']:,} {unit} ({spread}), by {clock}")
     _print_cores(timing)
     if cycles:
         ms = f", {cycles['ms']:,} ms at {cycles['hz'] / 1e6:g} MHz" if cycles["hz"] else ""
         spread = f"{cycles['min']:,} to {cycles['max']:,}"
-        out.print(f"estimated: {cycles['median']:,} cycles of {cycles['model']} ({spread}){ms}", soft_wrap=True)
+        out.say(f"estimated: {cycles['median']:,} cycles of {cycles['model']} ({spread}){ms}")
     elif timing.no_cycles and timing.cores.count == 1:
-        out.print(f"cycles: not estimated; {timing.no_cycles}", soft_wrap=True)
+        out.say(f"cycles: not estimated; {timing.no_cycles}")
     if (signal := timing.signal) is not None:
-        out.print(_signal_line(signal), soft_wrap=True)
+        out.say(_signal_line(signal))
     if estimate:
-        out.print(estimate_line(estimate), soft_wrap=True)
+        out.say(estimate_line(estimate))
     out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")
 
 
@@ -169,7 +169,7 @@ def _print_cores(timing: Bench) -> None:
     """What each core did, where several share an inference."""
     if timing.cores.instructions is not None:
         each = ", ".join(f"{count:,}" for count in timing.cores.instructions)
-        out.print(f"instructions of each core, without waiting: {each}", soft_wrap=True)
+        out.say(f"instructions of each core, without waiting: {each}")
     elif timing.no_cycles and timing.cores.count > 1:
         said = f"those of all {timing.cores.count} cores together, with waiting"
-        out.print(f"instructions: {said}; {timing.no_cycles}", soft_wrap=True)
+        out.say(f"instructions: {said}; {timing.no_cycles}")

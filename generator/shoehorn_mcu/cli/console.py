@@ -25,11 +25,23 @@ class Options(Protocol):
     def __call__(self, command: _Command, /) -> _Command: ...
 
 
+class _Lines(Console):
+    """A console for text of which a line may be longer than the terminal is wide."""
+
+    def say(self, text: str) -> None:
+        """Prints a line that is not folded, so that it can be copied as a whole."""
+        self.print(text, soft_wrap=True)
+
+    def folded(self, text: str) -> None:
+        """Prints a line that is folded between words on a terminal only."""
+        self.print(text, soft_wrap=not self.is_terminal)
+
+
 # Names come from files: brackets and colons in them are plain text, not rich's styles or emoji.
 _PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
 # A terminal has its own width; output to a file or a log is not folded at rich's default of 80.
-out = Console(width=None if sys.stdout.isatty() else 120, **_PLAIN)
-err = Console(stderr=True, **_PLAIN)
+out = _Lines(width=None if sys.stdout.isatty() else 120, **_PLAIN)
+err = _Lines(stderr=True, **_PLAIN)
 
 
 class Finite(click.FloatRange):
@@ -55,7 +67,7 @@ def emit_json(value: Mapping[str, Any]) -> None:
 def print_notes(notes: Sequence[str]) -> None:
     """Prints on stderr what was ignored, or is odd, a line each."""
     for note in notes:
-        err.print(f"note: {note}", soft_wrap=True)
+        err.say(f"note: {note}")
 
 
 def print_table(

@@ -47,7 +47,7 @@ def ensure_image(project: Project) -> None:
     if result is None:
         return
     for line in (*result.warnings, *(result.notes if is_verbose() else ())):
-        err.print(f"note: {line}", soft_wrap=True)
+        err.say(f"note: {line}")
 
 
 def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
@@ -89,9 +89,7 @@ def flash(folder: Path, port: str | None, mount: str | None, dry_run: bool, as_j
             click.echo(command)
     else:
         following = ["gen", "validate", str(folder)]
-        out.print(
-            f"flashed {project.folder.name} onto {project.board_id}; next: {shlex.join(following)}", soft_wrap=True
-        )
+        out.say(f"flashed {project.folder.name} onto {project.board_id}; next: {shlex.join(following)}")
 
 
 @click.command()

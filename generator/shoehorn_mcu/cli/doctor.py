@@ -38,7 +38,7 @@ def _print(found: Sequence[Check]) -> None:
     print_table(("what", "here", "found", "what it is for"), rows, fold=3)
     failed = sorted((check for check in found if not check.ok), key=lambda check: not check.needed)
     for check in failed:
-        out.print(f"{'needed' if check.needed else 'optional'}: {check.name}: {check.cure}", soft_wrap=True)
+        out.say(f"{'needed' if check.needed else 'optional'}: {check.name}: {check.cure}")
     needed = sum(check.needed for check in failed)
     said = f"missing: {_things(needed)} that no command can do without" if needed else "all that is needed is here"
     out.print(f"{said}; missing for some commands: {_things(len(failed) - needed)}")

@@ -165,7 +165,7 @@ def driven(
     """Lets the board make its marks; what the instrument says of them. With csv the marks are kept for its file."""
 
     def say(what: str) -> None:
-        err.print(f"energy: {what}", soft_wrap=True)
+        err.say(f"energy: {what}")
 
     try:
         made = schedule.drive(link, plan, vector, runs, say)
@@ -173,7 +173,7 @@ def driven(
             path = made.save(project)
             marks = sum(phase.expected for phase in made.phases)
             again = f"gen bench {project.folder} --energy csv --energy-file FILE --voltage V"
-            out.print(f"{marks} marks made, listed in {path}; next, with the recording: {again}", soft_wrap=True)
+            out.say(f"{marks} marks made, listed in {path}; next, with the recording: {again}")
             return None
         recording = tape.stop()
     except HostError:
@@ -189,7 +189,7 @@ def _keep(tape: Tape | None, asked: Energies) -> None:
     found = tape.so_far() if tape is not None and asked.file is not None else None
     if found is not None and asked.file is not None:
         asked.file.write_text(found.csv())
-        err.print(f"note: {len(found.seconds):,} samples are in {asked.file}", soft_wrap=True)
+        err.say(f"note: {len(found.seconds):,} samples are in {asked.file}")
 
 
 def check_marked(project: Project, emulated: bool, asked: Energies) -> None:
@@ -241,18 +241,15 @@ def print_energy(found: dict[str, Any], others: Sequence[Beside] = ()) -> None:
     total, gross = found["total"], found["gross"]
     runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
     idle = found["baseline"]
-    out.print(
+    out.say(
         f"energy: {total['median']:,.3f} uJ above idle ({total['min']:,.3f} to {total['max']:,.3f} in {runs}), "
-        f"{gross['median']:,.3f} uJ in all, measured by {found['instrument']} at {found['volts']:g} V",
-        soft_wrap=True,
+        f"{gross['median']:,.3f} uJ in all, measured by {found['instrument']} at {found['volts']:g} V"
     )
-    said = f"idle: {idle['mw']:,.3f} mW, the median of {idle['samples']:,} samples between marks"
-    nothing = "idle: nothing is subtracted"
-    out.print(said if idle["samples"] else nothing, soft_wrap=True)
-    out.print(
+    power = f"{idle['mw']:,.3f} mW, the median of {idle['samples']:,} samples between marks"
+    out.say(f"idle: {power if idle['samples'] else 'nothing is subtracted'}")
+    out.say(
         f"{found['samples_per_second']:,.0f} samples a second, each for the time up to the next one (rectangles); "
-        f"the ends of a mark are known to a sample, +-{found['uncertain_percent']:.3g} % of the whole inference",
-        soft_wrap=True,
+        f"the ends of a mark are known to a sample, +-{found['uncertain_percent']:.3g} % of the whole inference"
     )
 
 

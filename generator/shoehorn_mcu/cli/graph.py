@@ -130,4 +130,4 @@ def _print(graph: Graph, outcome: Outcome) -> None:
     out.print(f"duration {outcome.duration:,}, {outcome.increase_percent:+.4f} % of running each node once ({proof})")
     count = len(outcome.sequence) - len(graph.names)
     nodes = f" of {len(repeated)} node{'s' if len(repeated) > 1 else ''}: {named}" if repeated else ""
-    out.print(f"{count} recomputation{'s' if count != 1 else ''}{nodes}", soft_wrap=True)
+    out.say(f"{count} recomputation{'s' if count != 1 else ''}{nodes}")

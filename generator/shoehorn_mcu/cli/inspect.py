@@ -64,7 +64,7 @@ def inspect(
 def _print_slide(found: Inspection) -> None:
     """What new rows only would save, or for the rows that were named what each choice of kept rows takes."""
     if found.hint:
-        out.print(f"hint: {found.hint}", soft_wrap=True)
+        out.say(f"hint: {found.hint}")
     if (slide := found.slide) is None:
         return
     whole = slide.macs_whole_window
@@ -77,7 +77,7 @@ def _print_ends(found: Inspection) -> None:
     for role, ends in (("input", found.inputs), ("output", found.outputs)):
         for end in ends:
             quant = "" if end.scale is None else f", scale {end.scale:.9g}, zero point {end.zero_point}"
-            out.print(f"{role} {end.name}: {type_text(end)}{quant}", soft_wrap=True)
+            out.say(f"{role} {end.name}: {type_text(end)}{quant}")
 
 
 def _print_ops(found: Inspection) -> None:
@@ -88,7 +88,7 @@ def _print_ops(found: Inspection) -> None:
     shown = layers if few else [layers[i] for i in sorted(heavy)]
     print_table(_OPS, [layer_cells(layer) for layer in shown], right=(4, 5, 6, 7), fold=0, spare=4)
     if len(shown) < len(layers):
-        out.print(f"the {len(shown)} of {len(layers)} ops with the most activations; -v lists all", soft_wrap=True)
+        out.say(f"the {len(shown)} of {len(layers)} ops with the most activations; -v lists all")
 
 
 def _print_kinds(found: Inspection) -> None:
@@ -102,7 +102,7 @@ def _print_kinds(found: Inspection) -> None:
         if (more := len(kind.reasons) - len(reasons)) > 0:
             reasons.append(f"{more} other reasons (-v)")
         instead = f"; in its place: {kind.replacement}" if kind.replacement else ""
-        out.print(f"  {kind.op}: {'; '.join(reasons)}{instead}", soft_wrap=True)
+        out.say(f"  {kind.op}: {'; '.join(reasons)}{instead}")
 
 
 def _kind_cells(kind: Kind) -> tuple[str, ...]:
@@ -113,14 +113,14 @@ def _print_total(found: Inspection) -> None:
     peak = found.peak
     most = f"activations up to {peak.live_bytes:,} bytes, in {peak.name}" if peak else "activations not known"
     total = f"{len(found.layers)} ops, {number(found.macs)} MACs, weights {found.weight_bytes:,} bytes"
-    out.print(f"\n{found.name}: {total}, {most}", soft_wrap=True)
+    out.say(f"\n{found.name}: {total}, {most}")
     if not found.refused:
-        out.print("all of it can run", soft_wrap=True)
+        out.say("all of it can run")
         return
     diagnosis = f": {found.diagnosis}" if found.diagnosis else ""
-    out.print(f"cannot run{diagnosis}", soft_wrap=True)
+    out.say(f"cannot run{diagnosis}")
     lines = found.refused if is_verbose() else found.grouped[:_FEW]
     for line in lines:
-        out.print(f"  {line}", soft_wrap=True)
+        out.say(f"  {line}")
     if not is_verbose() and (more := len(found.grouped) - len(lines)):
-        out.print(f"  {more} other reasons; -v lists all", soft_wrap=True)
+        out.say(f"  {more} other reasons; -v lists all")

@@ -106,11 +106,8 @@ def library(
     print_plan(planned, None)
     name = planned.unit.name
     if in_one_file:
-        said = f"wrote {name}.c and {name}.h to {folder}; {name}.h says how to call {name}"
+        out.say(f"wrote {name}.c and {name}.h to {folder}; {name}.h says how to call {name}")
     else:
-        said = f"wrote {folder}: {len(files)} files; its README.md shows how to call {name}"
-    out.print(said, soft_wrap=True)
+        out.say(f"wrote {folder}: {len(files)} files; its README.md shows how to call {name}")
     if made is not None:
-        out.print(
-            f"{made.library}: {len(files[made.library]):,} bytes; pip install {folder / made.wheel}", soft_wrap=True
-        )
+        out.say(f"{made.library}: {len(files[made.library]):,} bytes; pip install {folder / made.wheel}")

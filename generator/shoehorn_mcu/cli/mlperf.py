@@ -160,11 +160,11 @@ def _report(asked: _Asked, rows: Sequence[_Row], as_json: bool) -> None:
     print_table(head, lines, right=(1, 2, 4, 5, 6))
     for row in rows:
         for line in (*row.faults, *(() if asked.emulated else row.invalid)):
-            out.print(f"{row.task}: {printable(line)}", soft_wrap=True)
+            out.say(f"{row.task}: {printable(line)}")
     if asked.emulated:
         said = "windows are single inferences, and no figure is a result of hardware; the logs are in"
-        out.print(f"emulated: {said} {submission.NOT_RESULTS}/", soft_wrap=True)
-    out.print(f"wrote {asked.folder}; next: read {asked.folder / 'TODO.md'}", soft_wrap=True)
+        out.say(f"emulated: {said} {submission.NOT_RESULTS}/")
+    out.say(f"wrote {asked.folder}; next: read {asked.folder / 'TODO.md'}")
 
 
 def _bytes(count: int | None) -> str:

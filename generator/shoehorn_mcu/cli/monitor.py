@@ -36,7 +36,7 @@ def monitor(folder: Path | None, port: str | None, emulated: bool) -> None:
         else:
             place = find(port)
         terminal = Terminal(stack.enter_context(Port(place)))
-        err.print(f"{place}: {_TOLD}", soft_wrap=True)
+        err.say(f"{place}: {_TOLD}")
         try:
             _converse(terminal)
         except KeyboardInterrupt:

@@ -42,10 +42,8 @@ def print_comparison(found: Comparison) -> None:
         _HEAD, [_cells(each, found.vectors) for each in found.outputs], title=_title(found), right=tuple(range(1, 11))
     )
     if found.left:
-        out.print(
-            f"not compared, because it is none of its outputs: {', '.join(map(printable, found.left))}", soft_wrap=True
-        )
-    out.print(_verdict(found), soft_wrap=True)
+        out.say(f"not compared, because it is none of its outputs: {', '.join(map(printable, found.left))}")
+    out.say(_verdict(found))
 
 
 def _title(found: Comparison) -> str:

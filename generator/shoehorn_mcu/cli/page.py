@@ -67,7 +67,7 @@ def stoppable(said: str) -> Iterator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, before)
             raise KeyboardInterrupt
         pressed.append(number)
-        err.print(said, soft_wrap=True)
+        err.say(said)
 
     before = signal.signal(signal.SIGINT, heard)
     try:
@@ -124,4 +124,4 @@ def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:
         rows.append((arena, time, more, steps, macs, share))
     head = ("arena", f"predicted {unit_of(planned.unit.stages).value}", *_CURVE)
     print_table(head, rows, right=range(len(head)))
-    out.print(f"predicted from the {ruler(planned.unit.stages)}", soft_wrap=not out.is_terminal)
+    out.folded(f"predicted from the {ruler(planned.unit.stages)}")

@@ -167,11 +167,11 @@ def firmware(
         return
     print_plan(planned, board)
     if made is not None:
-        out.print(summary(made), soft_wrap=True)
+        out.say(summary(made))
     following = _validating(folder, board, planned.unit.cores)
     if framework != frameworks.NONE:
         following = ["pio", "run", "-d", str(folder)]
-    out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
+    out.say(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}")
 
 
 def _put(
@@ -211,7 +211,7 @@ def _write_several(
         return
     print_together(together)
     following = _validating(folder, board, together.cores)
-    out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
+    out.say(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}")
 
 
 def _validating(folder: Path, board: Board, cores: int) -> list[str]:
@@ -296,7 +296,7 @@ def _note_new_spelling(old: str, command: str, path: Path, options: Mapping[str,
         if value is not None:
             words += [name] if value is True else [name, f"{value:g}" if isinstance(value, float) else str(value)]
     words += ["--json"] if as_json else []
-    err.print(f"note: `gen plan {old}` is now: {shlex.join(words)}", soft_wrap=True)
+    err.say(f"note: `gen plan {old}` is now: {shlex.join(words)}")
 
 
 def _plan_model(
@@ -324,4 +324,4 @@ def _plan_model(
     if curve and with_pareto:
         print_curve(curve, planned)
     if html is not None:
-        out.print(f"wrote {html}", soft_wrap=True)
+        out.say(f"wrote {html}")

@@ -98,7 +98,7 @@ def quantize(
         emit_json({"model": str(target), **quantized_json(made, found)})
         return
     _print(made, found)
-    out.print(f"wrote {target}; next: {shlex.join(['gen', 'plan', str(target)])}", soft_wrap=True)
+    out.say(f"wrote {target}; next: {shlex.join(['gen', 'plan', str(target)])}")
 
 
 def quantized_json(made: Quantized, found: Costs | None = None) -> Mapping[str, Any]:
@@ -145,14 +145,14 @@ def _print(made: Quantized, found: Costs | None) -> None:
     if len(shown) < len(made.tensors):
         out.print(f"the {len(shown)} worst of {len(made.tensors)} tensors; -v lists all")
     if found is not None:
-        out.print(f"on {found.board}: {_figures(found.own)}", soft_wrap=True)
+        out.say(f"on {found.board}: {_figures(found.own)}")
     for gain, cost in _with_costs(made, found):
         option = f"--keep-{gain.kept.option} {shlex.quote(gain.op)}"
         more = "" if cost is None else f"; {_figures(cost)}"
-        out.print(f"with {option}: {gain.sqnr_db:.1f} dB at the output{more}", soft_wrap=True)
+        out.say(f"with {option}: {gain.sqnr_db:.1f} dB at the output{more}")
     if made.float_ops:
-        out.print(f"computed in float32: {', '.join(made.float_ops)}", soft_wrap=True)
-    out.print(summary(made), soft_wrap=True)
+        out.say(f"computed in float32: {', '.join(made.float_ops)}")
+    out.say(summary(made))
     if right := made.accuracy:
         before, after = (100 * count / right.samples for count in (right.before, right.after))
         out.print(f"top-1 of {right.samples} samples: {before:.1f} % in float32, {after:.1f} % in {made.bits.title}")

@@ -199,13 +199,12 @@ def _print_listing(found: Listing, board: Board) -> None:
         if each.refused:
             reasons.setdefault(each.refused, []).append(each.moved.name)
     for reason, names in reasons.items():
-        out.print(f"not tried, because it {reason}: {', '.join(names)}", soft_wrap=True)
+        out.say(f"not tried, because it {reason}: {', '.join(names)}")
     if before.lacking:
-        said = f"{board.id} has {before.lack} too few for the network as it is; gains are parts of these bytes"
-        out.print(said, soft_wrap=True)
+        out.say(f"{board.id} has {before.lack} too few for the network as it is; gains are parts of these bytes")
     out.print("these are plans that compute each row once; a network that is kept is planned as gen firmware does it")
     share = 100 * before.weightless
-    out.print(f"{share:.1f} % of the predicted {unit} on {board.id} are in ops without weights", soft_wrap=True)
+    out.say(f"{share:.1f} % of the predicted {unit} on {board.id} are in ops without weights")
 
 
 def _learner(threads: int, device: str) -> Any:
@@ -235,11 +234,10 @@ def _bar() -> Iterator[Callable[[str, float], None]]:
 def _print_step(step: Step) -> None:
     for trial in step.trials:
         word = "kept" if trial.kept else f"undone: it {trial.why}"
-        figures = (
-            f"int8 {trial.before:.1f} -> {trial.int8:.1f} %, float32 {trial.untrained:.1f} -> {trial.float32:.1f} %"
-        )
-        cost = f"{trial.cost.time:,}, arena {trial.cost.sram:,}" if trial.kept else ""
-        out.print(f"step {step.number}: {trial.name}: {word}; {figures} {cost}".rstrip(), soft_wrap=True)
+        int8 = f"int8 {trial.before:.1f} -> {trial.int8:.1f} %"
+        float32 = f"float32 {trial.untrained:.1f} -> {trial.float32:.1f} %"
+        cost = f" {trial.cost.time:,}, arena {trial.cost.sram:,}" if trial.kept else ""
+        out.say(f"step {step.number}: {trial.name}: {word}; {int8}, {float32}{cost}")
 
 
 def _print_end(record: Record, folder: Path, board: Board) -> None:
@@ -248,23 +246,21 @@ def _print_end(record: Record, folder: Path, board: Board) -> None:
     final = record.final.cost if record.final else record.original
     before = record.original
     unit = before.unit
-    out.print(
+    out.say(
         f"{board.id}: {before.time:,} -> {final.time:,} {unit} ({before.time / max(1, final.time):.2f} times as fast), "
-        f"arena {before.sram:,} -> {final.sram:,}, constants {before.flash:,} -> {final.flash:,} bytes",
-        soft_wrap=True,
+        f"arena {before.sram:,} -> {final.sram:,}, constants {before.flash:,} -> {final.flash:,} bytes"
     )
     if record.made_up is not None and record.other_kernels:
         others = record.other_kernels
         told = ", ".join(f"'{each.layer}' has {each.real}, not {each.made_up}" for each in others[:_NAMED])
         left = len(others) - _NAMED
         more = f", and {left} more in slim.html" if left > 0 else ""
-        out.print(
+        out.say(
             f"moves were chosen by made-up weights, with which it would take {record.made_up.time:,} {unit}: with its "
-            f"own weights {told}{more}",
-            soft_wrap=True,
+            f"own weights {told}{more}"
         )
     after = f"gen plan {folder / 'slim-int8.onnx'} --board {board.id}"
-    out.print(f"ended because {record.ended}; wrote {folder}; next: {after}", soft_wrap=True)
+    out.say(f"ended because {record.ended}; wrote {folder}; next: {after}")
 
 
 def _against(each: Compared) -> str:

@@ -215,7 +215,7 @@ def _tell(found: Sequence[Mapping[str, Any]], as_json: bool, missing: int, last:
         err.print(f"note: a board does not answer; combinations that stay open: {last.skipped:,}")
     if missing:
         err.print(f"note: open combinations: {missing:,}; the same command goes on")
-    out.print(f"wrote {place}", soft_wrap=True)
+    out.say(f"wrote {place}")
 
 
 def _print_rows(found: Sequence[Mapping[str, Any]]) -> None:
@@ -248,7 +248,7 @@ def _print_reasons(found: Sequence[Mapping[str, Any]]) -> None:
     shown = [*reasons.items()][: None if is_verbose() else _REASONS]
     for (status, message), count in shown:
         of = f" ({count:,} combinations)" if count > 1 else ""
-        out.print(f"{status}: {printable(message)}{of}", soft_wrap=True)
+        out.say(f"{status}: {printable(message)}{of}")
     if len(shown) < len(reasons):
         out.print(f"... and {len(reasons) - len(shown):,} more reasons; -v prints all")
 

@@ -101,7 +101,7 @@ def _measured(job: _Job, known: Tuning) -> Tuning:
     wanted = trials.trials(job.layers, known.measured)
     total = sum(len(layer.candidates) for layer in job.layers if len(layer.candidates) > 1)
     if len(wanted) < total:
-        err.print(f"note: {total - len(wanted)} of {total} candidates were measured before: {job.path}", soft_wrap=True)
+        err.say(f"note: {total - len(wanted)} of {total} candidates were measured before: {job.path}")
     waiting = list(trials.groups(wanted, job.board))
     known = _decided(job, known)
     with tempfile.TemporaryDirectory(prefix="shoehorn-") as scratch, progress("measuring") as say:
@@ -113,7 +113,7 @@ def _measured(job: _Job, known: Tuning) -> Tuning:
                 found = _run(job, group, Path(scratch) / "image")
             except MemoryTooSmall as refusal:
                 if len(group) == 1:
-                    err.print(f"note: {group[0].kernel.name} is not measured: {refusal}", soft_wrap=True)
+                    err.say(f"note: {group[0].kernel.name} is not measured: {refusal}")
                 else:
                     waiting[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
                 continue
@@ -252,14 +252,14 @@ def _print(said: Mapping[str, Any], job: _Job) -> None:
     for layer in said["layers"]:
         best, chosen = (_short(layer[name]["kernel"], layer) for name in ("best", "chosen"))
         if best != chosen:
-            out.print(f"{_named(layer)}: {best} instead of {chosen}", soft_wrap=True)
+            out.say(f"{_named(layer)}: {best} instead of {chosen}")
     if said["untried"]:
-        out.print(f"only one kernel computes each of {said['untried']} other layers", soft_wrap=True)
+        out.say(f"only one kernel computes each of {said['untried']} other layers")
     figures = ", ".join(f"{name} {_time(total[name])}" for name in _TOTALS)
     gain = _percent(total["chosen"] - total["best"], total["chosen"])
-    out.print(f"together: {figures} {unit}; the best need {gain} % less than the chosen", soft_wrap=True)
+    out.say(f"together: {figures} {unit}; the best need {gain} % less than the chosen")
     following = ["gen", "firmware", "MODEL", "--board", said["board"], "--tuning", said["file"]]
-    out.print(f"wrote {said['file']}; next: {shlex.join(following)}", soft_wrap=True)
+    out.say(f"wrote {said['file']}; next: {shlex.join(following)}")
 
 
 def _cells(layer: Mapping[str, Any]) -> tuple[str, ...]:

@@ -266,19 +266,19 @@ def _validated(jobs: Sequence[_Job], port: str | None, emulated: bool, report_to
 def _print_validation(found: Validation, project: Project) -> None:
     where = f"{project.model_name} on {project.board_id}: {_vectors(found.vectors)} in {found.seconds:.1f} s"
     if found.mismatched_vectors == 0:
-        out.print(f"{where}, every byte of every op equal to the reference", soft_wrap=True)
+        out.say(f"{where}, every byte of every op equal to the reference")
     else:
         verb = "differs" if found.mismatched_vectors == 1 else "differ"
         by = f"by up to {found.max_abs_diff}" if found.max_abs_diff else "inside the model, not in the outputs"
         bad = f"{found.mismatched_vectors} {verb} ({by}); first in op {found.first_bad_op}"
-        out.print(f"{where}, {bad}", soft_wrap=True)
+        out.say(f"{where}, {bad}")
     if found.whole_windows and not found.mismatched_vectors:
         said = f"outputs of all {found.whole_windows} equal to the model's on the whole window"
-        out.print(f"{said}, from reset on", soft_wrap=True)
+        out.say(f"{said}, from reset on")
     if (far := found.precise) is not None:
         apart = f"by up to {far.max_abs_diff:.3g} ({far.max_ulp:,} units of the last place)"
         top1 = f"the same largest element in {far.same_top1} of {_vectors(found.vectors)}"
-        out.print(f"outputs differ from precise float32 {apart}; {top1}", soft_wrap=True)
+        out.say(f"outputs differ from precise float32 {apart}; {top1}")
     if found.accuracy is not None:
         _print_accuracy(found.accuracy)
     if found.retries:
@@ -292,7 +292,7 @@ def _print_accuracy(found: Accuracy) -> None:
     said = [f"reference {_share(found.reference_right, count)}"]
     if found.precise_right is not None:
         said.append(f"precise float32 {_share(found.precise_right, count)}")
-    out.print(f"top-1: {_share(found.right, count)}; {'; '.join(said)}", soft_wrap=True)
+    out.say(f"top-1: {_share(found.right, count)}; {'; '.join(said)}")
     classes = range(len(found.confusion))
     if len(classes) <= _MOST_CLASSES:
         head = ("label", *(found.labels.name(number) for number in classes))
@@ -303,7 +303,7 @@ def _print_accuracy(found: Accuracy) -> None:
         print_table(head, rows, title="decisions by label", right=tuple(range(1, len(head))))
         return
     for label, decision, times in found.mistakes[:_MOST_CLASSES]:
-        out.print(f"  {label} taken for {decision}: {times}", soft_wrap=True)
+        out.say(f"  {label} taken for {decision}: {times}")
 
 
 def _share(right: int, count: int) -> str:
