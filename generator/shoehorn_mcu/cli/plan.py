@@ -62,50 +62,42 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     _print_ops(planned, f"{planned.unit.name} on {board.name}" if board else planned.unit.name)
     _print_blocks(plan.cascades)
     if said := sentence(planned.unit, picture(planned.unit)):
-        out.print(said, soft_wrap=not out.is_terminal)
+        out.folded(said)
     outcome, whole = plan.outcome, plan.outcome.whole_tensor_bytes
     proof = bound_in_words(outcome.status is Status.OPTIMAL, outcome.bound_bytes, outcome.bound_of)
     total = plan.total_bytes
     kind = "whole tensors" if total == whole else f"by rows; whole tensors need {whole:,}"
-    arena = f"arena {total:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"
-    out.print(arena, soft_wrap=not out.is_terminal)
+    out.folded(f"arena {total:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes")
     if outcome.again is not None and outcome.again.of != outcome.bound_of:
-        said = f"lower bound {outcome.again.bound_bytes:,} bytes of {outcome.again.of}"
-        out.print(said, soft_wrap=not out.is_terminal)
-    if (slide := known_slide(planned)) is not None:
-        out.print(slide_line(slide, planned.report), soft_wrap=not out.is_terminal)
-    if "memories" in (known := planned.report["plan"]):  # type: ignore[operator]
-        out.print(memories_line(known), soft_wrap=not out.is_terminal)  # type: ignore[arg-type]
-    _print_flash(planned.report["flash"])  # type: ignore[arg-type]
+        out.folded(f"lower bound {outcome.again.bound_bytes:,} bytes of {outcome.again.of}")
+    figures: dict[str, Any] = dict(planned.report["plan"])  # type: ignore[call-overload]
+    if "slide" in figures:
+        out.folded(slide_line(figures["slide"], planned.report))
+    if "memories" in figures:
+        out.folded(memories_line(figures))
+    flash: dict[str, int | None] = dict(planned.report["flash"])  # type: ignore[call-overload]
+    _print_flash(Flash(flash["constant_bytes"] or 0, flash["code_bytes"] or 0), flash["board_bytes"])
     _print_ram(planned.report["ram"])  # type: ignore[arg-type]
     if (copied := planned.report.get("weights_in_ram")) is not None:
-        out.print(weights_line(copied), soft_wrap=not out.is_terminal)  # type: ignore[arg-type]
-    figures: dict[str, int] = dict(planned.report["plan"])  # type: ignore[call-overload]
+        out.folded(weights_line(copied))  # type: ignore[arg-type]
     recomputed, macs = figures["recomputed_macs"], figures["macs"]
     share = f", {100 * recomputed / max(1, macs - recomputed):.1f} % of the MACs recomputed" if recomputed else ""
-    out.print(f"{len(plan.steps):,} steps{share}; {plan.outcome.reason}", soft_wrap=not out.is_terminal)
+    out.folded(f"{len(plan.steps):,} steps{share}; {plan.outcome.reason}")
     if smaller := plan.outcome.smaller:
-        size = smaller.arena_bytes
-        cost = f"{smaller.extra_percent:.3g} % more time"
-        out.print(f"next smaller plan: {size:,} bytes for {cost} (--sram {size})", soft_wrap=not out.is_terminal)
+        size, cost = smaller.arena_bytes, f"{smaller.extra_percent:.3g} % more time"
+        out.folded(f"next smaller plan: {size:,} bytes for {cost} (--sram {size})")
     for line in slow_lines(planned.report):
-        out.print(line, soft_wrap=not out.is_terminal)
+        out.folded(line)
     if hint := planned.hints():
-        out.print(f"hint: {hint}", soft_wrap=not out.is_terminal)
+        out.folded(f"hint: {hint}")
     time, basis = f"{figures['predicted_instructions']:,} instructions", ruler(planned.unit.stages)
     time += f" and {figures['predicted_cycles']:,} cycles" if figures["predicted_cycles"] is not None else ""
     if plan.cores > 1:
         time += f" on the slowest of {plan.cores} cores"
-    out.print(f"predicted: {time} per inference, from the {basis}", soft_wrap=not out.is_terminal)
+    out.folded(f"predicted: {time} per inference, from the {basis}")
     if board and board.spec.run_current and (energy := planned.report.get("energy_estimate")):
         drawn: float = energy["total"]  # type: ignore[index]
-        said = f"estimated, not measured: {drawn:,.1f} uJ per inference, {board.spec.run_current.words}"
-        out.print(said, soft_wrap=not out.is_terminal)
-
-
-def known_slide(planned: Planned) -> Mapping[str, Any] | None:
-    """The part of the report about new rows."""
-    return planned.report["plan"].get("slide")  # type: ignore[attr-defined, no-any-return]
+        out.folded(f"estimated, not measured: {drawn:,.1f} uJ per inference, {board.spec.run_current.words}")
 
 
 def slide_line(slide: Mapping[str, Any], report: Mapping[str, Any]) -> str:
@@ -154,18 +146,11 @@ def print_together(found: Together) -> None:
     print_table(("model", "arena", "constants", "instructions"), rows, title=found.board.name, right=(1, 2, 3))
     for each in found.models:
         for line in slow_lines(each.report):
-            out.print(f"{each.unit.name}: {line}", soft_wrap=True)
+            out.say(f"{each.unit.name}: {line}")
     kind = "one for each model" if found.concurrent else "for the largest: one model runs at a time"
-    out.print(f"arena {found.arena_bytes:,} bytes ({kind})", soft_wrap=True)
-    out.print(f"RAM about {found.ram_bytes:,} of {found.board.spec.sram_bytes:,} bytes", soft_wrap=True)
-    needed = found.flash
-    _print_flash(
-        {
-            "constant_bytes": needed.constant_bytes,
-            "code_bytes": needed.code_bytes,
-            "board_bytes": found.board.spec.flash_bytes,
-        }
-    )
+    out.say(f"arena {found.arena_bytes:,} bytes ({kind})")
+    out.say(f"RAM about {found.ram_bytes:,} of {found.board.spec.sram_bytes:,} bytes")
+    _print_flash(found.flash, found.board.spec.flash_bytes)
 
 
 def _print_ram(parts: Mapping[str, int] | None) -> None:
@@ -175,12 +160,11 @@ def _print_ram(parts: Mapping[str, int] | None) -> None:
     named = {"arena": "arena", "weights": "weights", "stack": "stack", "load": "inputs loaded", "link": "serial"}
     named["application"] = "the rest"
     each = ", ".join(f"{title} {parts[f'{key}_bytes']:,}" for key, title in named.items() if parts[f"{key}_bytes"])
-    out.print(f"RAM about {parts['predicted_bytes']:,} of {parts['board_bytes']:,} bytes: {each}", soft_wrap=True)
+    out.say(f"RAM about {parts['predicted_bytes']:,} of {parts['board_bytes']:,} bytes: {each}")
 
 
-def _print_flash(known: Mapping[str, int | None]) -> None:
+def _print_flash(estimate: Flash, limit: int | None) -> None:
     """The estimated flash, where a board or a limit is given."""
-    estimate, limit = Flash(known["constant_bytes"] or 0, known["code_bytes"] or 0), known["board_bytes"]
     if limit is None:
         return
     close = "; nearly full: the linker decides" if estimate.may_exceed(limit) else ""
