@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,28 +33,12 @@ from shoehorn_mcu_host.board import session
 from shoehorn_mcu_host.board.bench import Timing as Bench
 from shoehorn_mcu_host.board.bench import bench as time_inferences
 from shoehorn_mcu_host.board.bench import bytes_to_move
-from shoehorn_mcu_host.board.cores import CoreMeter, metered
-from shoehorn_mcu_host.board.cycles import Meter, NoMeter
-from shoehorn_mcu_host.board.link import Link
+from shoehorn_mcu_host.board.cores import metered
 from shoehorn_mcu_host.energy.figures import Measured
 from shoehorn_mcu_host.energy.instruments import recording
 from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
-
-
-@contextmanager
-def _timed(
-    project: Project, plan: Plan, port: str | None, emulated: bool
-) -> Iterator[tuple[Link, Meter | CoreMeter | NoMeter]]:
-    """The board, in frame mode; an emulator counts instructions, and cycles where the meter does."""
-    if emulated:
-        ensure_image(project)
-    with (
-        metered(project, emulated, plan.cores) as meter,
-        session.connected(project, plan, port, emulated, True, meter.arguments) as link,
-    ):
-        yield link, meter
 
 
 @click.command()
@@ -107,13 +90,19 @@ def _read(project: Project, asked: Energies, as_json: bool) -> None:
 def _timing(
     project: Project, port: str | None, emulated: bool, runs: int, asked: Energies
 ) -> tuple[Bench, Measured | None]:
-    """The times of one model, and its energy where it was asked for."""
+    """The times of one model, in an emulator with the cycles that a meter counts; and its energy where asked for."""
     plan, drawn = Plan.of(project), None
     unit = session.clock_unit(project, emulated)
     (vector,) = vectors.random(project.described, plan.inputs, 1, SEED)
     total = bytes_to_move(plan, 2 * runs)
     instrument = recording(asked.instrument, asked.supply) if asked.instrument and asked.records else nullcontext()
-    with instrument as tape, _timed(project, plan, port, emulated) as (link, meter):
+    if emulated:
+        ensure_image(project)
+    with (
+        instrument as tape,
+        metered(project, emulated, plan.cores) as meter,
+        session.connected(project, plan, port, emulated, True, meter.arguments) as link,
+    ):
         if asked.instrument is not None:
             drawn = driven(project, link, plan, vector, runs, asked, tape)
         with progress_bar("timing", total) as progress:

@@ -24,15 +24,11 @@ class NoPlacement(ShoehornError):
     def __init__(self, message: str, needed_bytes: int, report: Mapping[str, Any]) -> None:
         super().__init__(message)
         self.needed_bytes = needed_bytes
-        self.report = report
+        self.answer = report
 
     @property
     def facts(self) -> Mapping[str, object]:
-        return {"needed_bytes": self.needed_bytes, "available_bytes": self.report["capacity"]}
-
-    @property
-    def answer(self) -> Mapping[str, object]:
-        return self.report
+        return {"needed_bytes": self.needed_bytes, "available_bytes": self.answer["capacity"]}
 
 
 def capacity_option(old: bool) -> Options:

@@ -70,6 +70,11 @@ def print_notes(notes: Sequence[str]) -> None:
         err.say(f"note: {note}")
 
 
+def figure(value: float | None, form: str = ",") -> str:
+    """A cell of a table: the number in this format, empty where there is none."""
+    return "" if value is None else format(value, form)
+
+
 def print_table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],

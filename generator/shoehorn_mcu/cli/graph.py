@@ -26,11 +26,7 @@ class NoSequence(ShoehornError):
 
     def __init__(self, message: str, report: Mapping[str, Any]) -> None:
         super().__init__(message)
-        self.report = report
-
-    @property
-    def answer(self) -> Mapping[str, object]:
-        return self.report
+        self.answer = report
 
 
 def graph_options(old: bool) -> Options:

@@ -6,7 +6,7 @@ import gc
 import importlib
 import signal
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -75,13 +75,9 @@ class _Gen(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each command with the whole first sentence of its help; click would cut it."""
-        rows = [(name, _first_sentence(command)) for name, command in self._shown(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-    def _shown(self, ctx: click.Context) -> Sequence[tuple[str, click.Command]]:
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        return [(name, command) for name, command in commands if command is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_sentence(command)) for name, command in commands if command])
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from shoehorn_mcu.base.errors import ShoehornError, printable
-from shoehorn_mcu.cli.console import emit_json, err, out, output_options, path_option, print_table
+from shoehorn_mcu.cli.console import emit_json, err, figure, out, output_options, path_option, print_table
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.options import PlanOptions, resolved
@@ -154,9 +154,8 @@ def _report(asked: _Asked, rows: Sequence[_Row], as_json: bool) -> None:
     lines = []
     for row in rows:
         each = "" if row.per_inference is None else f"{row.per_inference:,.0f} {row.unit}"
-        speed = "" if row.throughput is None else f"{row.throughput:,.3f}"
-        cells = (_bytes(row.flash_bytes), _bytes(row.ram_bytes), _figure(row), f"{row.samples or ''}", speed, each)
-        lines.append((row.task, *cells))
+        sizes, speed = map(figure, (row.flash_bytes, row.ram_bytes)), figure(row.throughput, ",.3f")
+        lines.append((row.task, *sizes, _accuracy_of(row), f"{row.samples or ''}", speed, each))
     print_table(head, lines, right=(1, 2, 4, 5, 6))
     for row in rows:
         for line in (*row.faults, *(() if asked.emulated else row.invalid)):
@@ -167,24 +166,16 @@ def _report(asked: _Asked, rows: Sequence[_Row], as_json: bool) -> None:
     out.say(f"wrote {asked.folder}; next: read {asked.folder / 'TODO.md'}")
 
 
-def _bytes(count: int | None) -> str:
-    return "" if count is None else f"{count:,}"
-
-
-def _figure(row: _Row) -> str:
+def _accuracy_of(row: _Row) -> str:
     if isinstance(row.accuracy, dict):
         return "{heard} heard, {missed} missed, {false} false".format(**row.accuracy)
     return "" if row.accuracy is None else f"{row.accuracy:.3f}" if row.accuracy <= 1 else f"{row.accuracy:.1f} %"
 
 
-def _write(path: Path, text: str) -> None:
-    _put(path, text.encode())
-
-
-def _put(path: Path, content: bytes) -> None:
+def _write(path: Path, content: str | bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise HostError(f"{path}: cannot be written ({error.strerror})") from error
 
@@ -195,19 +186,14 @@ def _benchmark(asked: _Asked, task: Task, models: Path, tell: Callable[[str], No
     try:
         tell(f"{task.id}: building")
         project = _built(asked, task, models, row)
-    except ShoehornError as error:
-        row.faults.append(str(error))
-        return row
-    if not asked.runs:
-        return row
-    try:
-        inputs = _inputs(asked, task, row)
-        with _device(asked, project, task, "performance", counted=True) as (device, session):
-            windows = _EMULATED if asked.emulated else modes.Windows()
-            found = modes.performance(device, task, inputs, session, windows, tell)
-        row.throughput, row.invalid = found.throughput, list(found.invalid)
-        _count(asked, project, row, found.windows)
-        _accuracy(asked, project, task, row, tell)
+        if asked.runs:
+            inputs = _inputs(asked, task)
+            with _device(asked, project, task, "performance", counted=True) as (device, session):
+                windows = _EMULATED if asked.emulated else modes.Windows()
+                found = modes.performance(device, task, inputs, session, windows, tell)
+            row.throughput, row.invalid = found.throughput, list(found.invalid)
+            _count(asked, project, row, found.windows)
+            _accuracy(asked, project, task, row, tell)
     except ShoehornError as error:
         row.faults.append(str(error))
     return row
@@ -235,15 +221,14 @@ def _built(asked: _Asked, task: Task, models: Path, row: _Row) -> Project:
     home = submission.home(asked.folder, asked.org)
     code = home / "code" / task.short
     for path, content in submission.sources(files):
-        _put(code / "firmware" / path, content)
+        _write(code / "firmware" / path, content)
     for image in {project.elf, project.image}:
-        _put(code / "image" / image.name, image.read_bytes())
+        _write(code / "image" / image.name, image.read_bytes())
     about = f"`{source.name}` (SHA-256 {planned.unit.source_sha256})"
-    readme = submission.benchmark_readme(task, asked.board.id, about, result)
-    _write(code / "README.md", readme)
+    _write(code / "README.md", submission.benchmark_readme(task, asked.board.id, about, result))
     manifest = json.loads(asked.board.path.read_text())
     _write(home / "systems" / f"{asked.board.id}.json", submission.system_json(asked.org, asked.board.id, manifest))
-    _write(home / "results" / "README.md", submission.results_readme())
+    _write(home / "results" / "README.md", submission.RESULTS_README)
     return project
 
 
@@ -271,7 +256,7 @@ def _place(asked: _Asked, task: Task) -> Path | None:
     return asked.data / task.data
 
 
-def _inputs(asked: _Asked, task: Task, row: _Row) -> Sequence[data.Input]:
+def _inputs(asked: _Asked, task: Task) -> Sequence[data.Input]:
     """What performance is measured with: the first of the data, or in an emulator without data made-up bytes."""
     place = _place(asked, task)
     if place is None:

@@ -19,6 +19,7 @@ from shoehorn_mcu.cli.console import (
     Options,
     emit_json,
     err,
+    figure,
     grouped,
     is_verbose,
     out,
@@ -165,8 +166,8 @@ def _rooms() -> Any:
 def _count(axes: Sweep, folder: Path, as_json: bool) -> None:
     run, _, _ = _rooms()
     found = run.work(axes, folder)
-    open_ = sum(len(task.combinations) for task in found.tasks)
-    told = {"combinations": open_ + len(found.kept), "done": len(found.kept), "open": open_, "plans": len(found.tasks)}
+    done, open_ = len(found.kept), found.total - len(found.kept)
+    told = {"combinations": found.total, "done": done, "open": open_, "plans": len(found.tasks)}
     if as_json:
         emit_json(told)
         return
@@ -228,8 +229,8 @@ def _print_rows(found: Sequence[Mapping[str, Any]]) -> None:
             Path(row["board"]).stem,
             row["options"],
             row["status"] if row["kind"] is None else f"{row['status']}: {row['kind']}",
-            _figure(row["arena_bytes"]),
-            _figure(taken),
+            figure(row["arena_bytes"]),
+            figure(taken, ",.0f"),
             unit,
         )
         for row, (taken, unit) in zip(shown, map(rows.time_of, shown), strict=True)
@@ -251,10 +252,6 @@ def _print_reasons(found: Sequence[Mapping[str, Any]]) -> None:
         out.say(f"{status}: {printable(message)}{of}")
     if len(shown) < len(reasons):
         out.print(f"... and {len(reasons) - len(shown):,} more reasons; -v prints all")
-
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"
 
 
 def _show(folder: Path, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from shoehorn_mcu.base.version import __version__
-from shoehorn_mcu.cli.console import emit_json, err, out, output_options, path_option, print_table
+from shoehorn_mcu.cli.console import emit_json, err, figure, out, output_options, path_option, print_table
 from shoehorn_mcu.cli.device import board_options, folder_argument, is_emulated
 from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.emit import bundle
@@ -255,7 +255,7 @@ def _print(said: Mapping[str, Any], job: _Job) -> None:
             out.say(f"{_named(layer)}: {best} instead of {chosen}")
     if said["untried"]:
         out.say(f"only one kernel computes each of {said['untried']} other layers")
-    figures = ", ".join(f"{name} {_time(total[name])}" for name in _TOTALS)
+    figures = ", ".join(f"{name} {figure(total[name])}" for name in _TOTALS)
     gain = _percent(total["chosen"] - total["best"], total["chosen"])
     out.say(f"together: {figures} {unit}; the best need {gain} % less than the chosen")
     following = ["gen", "firmware", "MODEL", "--board", said["board"], "--tuning", said["file"]]
@@ -267,9 +267,9 @@ def _cells(layer: Mapping[str, Any]) -> tuple[str, ...]:
     extremes, alike = (layer[name] for name in ("worst", "best")), layer["worst_same_isa"]
     return (
         _named(layer),
-        *(cell for each in extremes for cell in (_short(each["kernel"], layer), _time(each["time"]))),
-        _time(layer["chosen"]["time"]),
-        _time(layer["chosen"]["predicted"]),
+        *(cell for each in extremes for cell in (_short(each["kernel"], layer), figure(each["time"]))),
+        figure(layer["chosen"]["time"]),
+        figure(layer["chosen"]["predicted"]),
         _share(layer["gain_percent"]),
         _share(layer["worst_gain_percent"]),
         _share(_percent(alike["time"] - layer["best"]["time"], alike["time"]) if alike else None),
@@ -285,10 +285,6 @@ def _named(layer: Mapping[str, Any]) -> str:
 def _short(kernel: str, layer: Mapping[str, Any]) -> str:
     """The kernel without its contract."""
     return kernel.removeprefix(layer["key"].partition(" ")[0] + "_")
-
-
-def _time(time: float | None) -> str:
-    return "" if time is None else f"{time:,}"
 
 
 def _share(percent: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import ClassVar
 
 
@@ -9,10 +10,12 @@ class ShoehornError(Exception):
     """An expected error; the command line prints it as one line and exits with 1.
 
     With `--json` it becomes `{"error": {"kind": kind, "message": str(self), **facts}}` on stdout. `kind` is one word
-    for programs; a subclass names its own.
+    for programs; a subclass names its own. `answer` has fields of the object beside `error`, for a command that has
+    results even when it fails.
     """
 
     kind: ClassVar[str] = "refused"
+    answer: Mapping[str, object] = MappingProxyType({})
 
     def __reduce__(self) -> tuple[object, ...]:
         """For pickle, which would call the class with `args`: a subclass may be made of more than its message."""
@@ -31,11 +34,6 @@ class ShoehornError(Exception):
     def details(self, whole: bool) -> Sequence[str]:
         """Lines printed below the message: at most a screen, or with `-v` (`whole`) all of them."""
         return ()
-
-    @property
-    def answer(self) -> Mapping[str, object]:
-        """Fields of the JSON object beside `error`, for a command that has results even when it fails."""
-        return {}
 
 
 def _made_again(kind: type[ShoehornError], args: tuple[object, ...], state: dict[str, object]) -> ShoehornError:

@@ -25,6 +25,8 @@ PROJECTS = "projects"
 _TODO = "TODO"
 _ORG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ROUND = "v1.4"
+RESULTS_README = "Runs of `gen mlperf --port` on the board write here; nothing of an emulator does.\n"
+"""`results/<board>/README.md`, so that the folder is not empty before the first run."""
 
 
 def checked_org(name: str) -> str:
@@ -151,8 +153,3 @@ def todo(org: str, board_id: str, missing: Sequence[str]) -> str:
 def sources(files: Mapping[str, bytes]) -> Iterable[tuple[str, bytes]]:
     """The files of a project that are submitted: none that begins with a point."""
     return ((path, data) for path, data in sorted(files.items()) if not any(p[:1] == "." for p in path.split("/")))
-
-
-def results_readme() -> str:
-    """`results/<board>/README.md`, so that the folder is not empty before the first run."""
-    return "Runs of `gen mlperf --port` on the board write here; nothing of an emulator does.\n"
