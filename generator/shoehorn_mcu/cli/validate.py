@@ -22,7 +22,7 @@ from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.validate import outside, samples
-from shoehorn_mcu_host.validate.accuracy import Accuracy, Labels
+from shoehorn_mcu_host.validate.accuracy import Accuracy
 from shoehorn_mcu_host.validate.comparison import Comparison, Tolerance
 from shoehorn_mcu_host.validate.outside import Outputs, Source
 from shoehorn_mcu_host.validate.proving import prove, require_provable, write
@@ -154,8 +154,8 @@ def validate(
         given_vectors = (
             chosen.vectors if chosen else vectors.random(project.described, plan.inputs, wanted, seed or device.SEED)
         )
-        labelled, starts = (chosen.labels, chosen.starts) if chosen else (None, ())
-        jobs.append(_Job(project, plan, given_vectors, bytes_to_move(plan, wanted), labelled, starts, wish))
+        told = Told(chosen.labels, chosen.starts) if chosen else Told()
+        jobs.append(_Job(project, plan, given_vectors, bytes_to_move(plan, wanted), told, wish))
     if emulated:
         device.ensure_image(projects[0])
     found = _validated(jobs, port, emulated, report_to)
@@ -197,44 +197,27 @@ class _Job:
     """The validation of one model: its vectors, the bytes to move for them, and what is known of their classes."""
 
     def __init__(
-        self,
-        project: Project,
-        plan: Plan,
-        source: Iterable[vectors.Vector],
-        moved: int,
-        labels: Labels | None,
-        starts: Sequence[int],
-        wish: _Wish,
+        self, project: Project, plan: Plan, source: Iterable[vectors.Vector], moved: int, told: Told, wish: _Wish
     ) -> None:
         self._wish, self._file = wish, None
         if wish.against:  # before the board computes anything
             self._file = _source(wish.against, project, wish.source)
             source = list(source)
         self.project, self.plan, self.source, self.moved = project, plan, source, moved
-        self.reference, self.precise = reference_of(project, plan), precise_of(project)
-        self._windows = windows_of(project, plan)
-        self._labels, self._starts = labels, starts
+        self._reference, self._precise = reference_of(project, plan), precise_of(project)
+        self._told = replace(told, windows=windows_of(project, plan))
 
     def run(self, link: Link, progress: Callable[[int], None]) -> Validation:
-        reference = self.reference
+        reference, told = self._reference, self._told
         link = session.turn(link, self.project, self.plan)
-        return compare(
-            link,
-            self.plan,
-            reference.run,
-            self.source,
-            progress,
-            self.precise,
-            reference.reset,
-            Told(self._labels, self._starts, self._windows),
-        )
+        return compare(link, self.plan, reference.run, self.source, progress, self._precise, reference.reset, told)
 
     def beside(self, found: Validation) -> Mapping[str, Comparison]:
         """The comparisons that were wished, by their keys in --json: of the precise outputs, where there are others."""
         wish, known, outputs = self._wish, Outputs.of(self.project), found.exact or found.outputs
         made: dict[str, Comparison] = {}
         if self._file is not None and wish.against:
-            starts = begins(self.plan, found.vectors, self._starts)
+            starts = begins(self.plan, found.vectors, self._told.starts)
             with err.status(Text(f"running {self._file.path.name}")):
                 made["against"] = outside.against(
                     wish.against, self._file, self.plan, known, [*self.source], outputs, starts, wish.tolerance

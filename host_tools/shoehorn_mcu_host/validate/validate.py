@@ -181,9 +181,6 @@ class Told:
     windows: Windows | None = None  # whose new rows the vectors are, where the firmware takes new rows
 
 
-NOTHING_TOLD = Told()
-
-
 def validate(
     link: Link,
     plan: Plan,
@@ -192,7 +189,7 @@ def validate(
     progress: Progress,
     precise: Reference | None = None,
     reset: Callable[[], None] = lambda: None,
-    told: Told = NOTHING_TOLD,
+    told: Told = Told(),
 ) -> Validation:
     """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
 
