@@ -148,11 +148,8 @@ def performance(
         tell(f"{task.id}: window {number + 1} of {windows.loops}, {found.throughput:,.3f} inf./sec.")
     reasons = score.invalid(measured)
     figure = score.throughput(measured)
-    if reasons:
-        for reason in reasons:
-            session.result(session.stamp(reason))
     line = "-" * 57
-    for text in (line, f"Median throughput is {figure:>10.3f} inf./sec.", line) if not reasons else ():
+    for text in reasons or (line, f"Median throughput is {figure:>10.3f} inf./sec.", line):
         session.result(session.stamp(text))
     if task.metric is Metric.DETECTIONS and figure:
         session.result(f"Average duty cycle: {1 / figure / score.STEP_SECONDS:1.5}")

@@ -6,7 +6,6 @@ Each line is written when it is said, so a run that ends early keeps what was me
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -14,7 +13,6 @@ from typing import IO, Any
 from shoehorn_mcu_host.base.errors import HostError
 
 HARDWARE = "ulp-mlperf"
-FILES = ("log.txt", "results.txt", "results.json")
 
 
 class Session:
@@ -72,10 +70,6 @@ class Session:
     def entry(self, value: dict[str, Any]) -> None:
         """An element of `results.json`."""
         self._entries.append(value)
-
-    def entries(self) -> Sequence[dict[str, Any]]:
-        """All of them until now."""
-        return self._entries
 
     def _write_entries(self) -> None:
         head = [{"emulated": self._first}] if self._first else []
