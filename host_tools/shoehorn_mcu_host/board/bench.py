@@ -199,11 +199,11 @@ def _inferences(
     meter: _Meter[_Marks],
 ) -> list[tuple[Inference, _Marks]]:
     """Inferences, each with the meter's marks."""
-    sizes, row = _read_bytes(plan), plan.streamed_row_bytes
+    sizes, row = read_sizes(plan), plan.streamed_row_bytes
     return [(link.infer(inputs, sizes, mode, progress, row, plan.handed_out), meter.take()) for _ in range(runs)]
 
 
-def _read_bytes(plan: Plan) -> list[int]:
+def read_sizes(plan: Plan) -> list[int]:
     """The sizes of the outputs that are read: not of a streamed one, whose rows would be sent in the timed part."""
     return [] if plan.handed_out else [end.bytes for end in plan.outputs]
 
@@ -257,4 +257,4 @@ def _median(values: Sequence[Number]) -> Number:
 
 def bytes_to_move(plan: Plan, inferences: int) -> int:
     """Tensor bytes that `bench` sends and receives, for the progress bar."""
-    return inferences * (sum(end.bytes for end in plan.inputs) + sum(_read_bytes(plan)))
+    return inferences * (sum(end.bytes for end in plan.inputs) + sum(read_sizes(plan)))

@@ -12,7 +12,8 @@ from shoehorn_mcu_host.base.emulators import EMULATORS, Counts, Level
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.base.proof import Proof
 from shoehorn_mcu_host.board import session
-from shoehorn_mcu_host.board.link import Link, Mode
+from shoehorn_mcu_host.board.bench import read_sizes
+from shoehorn_mcu_host.board.link import Link
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.folder.vectors import Vector
@@ -29,14 +30,8 @@ def prove(
     link: Link, project: Project, plan: Plan, vector: Vector, found: Validation, version: str, emulated: bool
 ) -> Proof:
     """The report of a validation of the built project, with the time of one more inference on the same link."""
-    timed = link.infer(
-        [array.tobytes() for array in vector],
-        [] if plan.handed_out else [end.bytes for end in plan.outputs],
-        Mode.PLAIN,
-        lambda _: None,
-        plan.streamed_row_bytes,
-        plan.handed_out,
-    )
+    inputs, row = [array.tobytes() for array in vector], plan.streamed_row_bytes
+    timed = link.infer(inputs, read_sizes(plan), row_bytes=row, handed_out=plan.handed_out)
     program = project.spec["emulator"]["program"] if emulated else ""
     unit = session.clock_unit(project, emulated)
     built = json.loads((project.folder / "report.json").read_text())["firmware"]
