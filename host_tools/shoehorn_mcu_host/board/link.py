@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from time import monotonic
-from types import TracebackType
 from typing import TypeVar
 
 from shoehorn_mcu_host.base.errors import HostError, LinkError
@@ -114,10 +113,6 @@ class _Rows:
         return data if len(data) == self.size else None
 
 
-def _no_progress(_: int) -> None:
-    return
-
-
 class Link:
     """An open link in frame mode; close it, or use it as a context, to give the board back to text mode.
 
@@ -143,9 +138,7 @@ class Link:
     def __enter__(self) -> Link:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def reset(self) -> None:
@@ -182,7 +175,7 @@ class Link:
         inputs: Sequence[bytes],
         output_bytes: Sequence[int],
         mode: Mode = Mode.PLAIN,
-        progress: Progress = _no_progress,
+        progress: Progress = lambda _: None,
         row_bytes: int = 0,
         handed_out: bool = False,
     ) -> Inference:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from time import monotonic
-from types import TracebackType
 
 from shoehorn_mcu_host.base.errors import LinkError
 from shoehorn_mcu_host.base.tasks import BY_ID, WAKE_WORD, Task
@@ -65,9 +64,7 @@ class Device:
     def __enter__(self) -> Device:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._port.close()
 
     def awake(self) -> None:
