@@ -37,10 +37,11 @@ from shoehorn_mcu_host.base.errors import NotConfined
 if sys.platform != "win32":
     import select
 
-Answer = tuple[object, Sequence[bytes | bytearray | memoryview]]
+Data = bytes | bytearray | memoryview
+Answer = tuple[object, Sequence[Data]]
 """What a function that answers a request gives: what JSON can hold, and bytes in pieces."""
 
-Ask = Callable[[], Sequence[bytes | bytearray | memoryview]]
+Ask = Callable[[], Sequence[Data]]
 
 _FORKS = sys.platform != "win32"
 _START = f"from {__name__} import serve; serve()"
@@ -75,9 +76,7 @@ class Failed(Exception):
     """The function raised an exception that is none of its answers; the message is its class and text, in one line."""
 
 
-def answer(
-    task: str, head: object, data: bytes | bytearray | memoryview = b"", limits: Limits = Limits()
-) -> tuple[Any, bytearray]:
+def answer(task: str, head: object, data: Data = b"", limits: Limits = Limits()) -> tuple[Any, bytearray]:
     """What the function `task`, "module:name", answers to JSON and bytes, in a process that is locked in.
 
     The function is called with both and returns an Answer. Raises Ended and Failed. Warns once, by NotConfined, where
@@ -115,9 +114,7 @@ class _Helper:
         self.module, self.lock = module, threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
 
-    def asked(
-        self, name: str, head: object, data: bytes | bytearray | memoryview, limits: Limits
-    ) -> tuple[Any, bytearray]:
+    def asked(self, name: str, head: object, data: Data, limits: Limits) -> tuple[Any, bytearray]:
         """The answer to one request."""
         process = self._running()
         late = threading.Event()
@@ -185,9 +182,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _exchanged(
-    process: subprocess.Popen[bytes], head: object, data: bytes | bytearray | memoryview
-) -> tuple[Any, bytearray]:
+def _exchanged(process: subprocess.Popen[bytes], head: object, data: Data) -> tuple[Any, bytearray]:
     """Sends a request, and reads the answer. Raises OSError and EOFError where the process ends before."""
     assert process.stdin and process.stdout
     words = json.dumps(head).encode()
@@ -319,12 +314,12 @@ def _by_itself(ask: Ask, sink: IO[bytes]) -> int:
     return 0
 
 
-def _answered(module: object, rules: int | None, head: Any, data: bytes) -> Sequence[bytes | bytearray | memoryview]:
+def _answered(module: object, rules: int | None, head: Any, data: bytes) -> Sequence[Data]:
     """A line of JSON and bytes, from within the walls."""
     name, asked, memory, seconds = head
     stand = walls.confine(memory, seconds, rules) if _FORKS else ()
     function: Callable[[Any, bytes], Answer] = getattr(module, name)
-    pieces: Sequence[bytes | bytearray | memoryview] = ()
+    pieces: Sequence[Data] = ()
     try:
         made, pieces = function(asked, data)
         told: dict[str, object] = {"answer": made}
@@ -336,7 +331,7 @@ def _answered(module: object, rules: int | None, head: Any, data: bytes) -> Sequ
     return (json.dumps(told | {"walls": stand}).encode() + b"\n", *pieces)
 
 
-def _write(pipe: int, data: bytes | bytearray | memoryview) -> None:
+def _write(pipe: int, data: Data) -> None:
     left = memoryview(data).cast("B")
     while left:
         left = left[os.write(pipe, left) :]

@@ -232,40 +232,30 @@ def calls_filter(machine: str, process: int) -> bytes | None:
     if column == 0:
         made += [_step(_AT_LEAST, _X32, 0, 1), _step(_RETURN, refused)]
     for calls, answer in ((",".join(_REFUSED.values()), refused), (_UNKNOWN, unknown)):
-        for number in _numbers(calls, column):
+        for number, _ in _numbers(calls, column):
             made += [_step(_EQUAL, number, 0, 1), _step(_RETURN, answer)]
-    for number, place in _with_place(_OPENS, column):
-        made += _judged(number, place, [_step(_ANY_BIT, _WRITING, 0, 1), _step(_RETURN, refused)], _ALLOW)
-    for number in _numbers(_CLONE, column):
-        made += _judged(number, 0, [_step(_ANY_BIT, _CLONE_THREAD, 1, 0), _step(_RETURN, refused)], _ALLOW)
-    for number in _numbers(_TO_ITSELF, column):
-        made += _judged(number, 0, [_step(_EQUAL, process, 1, 0), _step(_RETURN, refused)], _ALLOW)
-    for number in _numbers(_OF_ITSELF, column):
-        own = [_step(_EQUAL, process, 2, 0), _step(_EQUAL, 0, 1, 0), _step(_RETURN, refused)]
-        made += _judged(number, 0, own, _ALLOW)
+    # Of these calls the lower half of an argument decides; a test refuses, or goes on behind itself.
+    tests = {
+        _OPENS: [_step(_ANY_BIT, _WRITING, 0, 1), _step(_RETURN, refused)],
+        _CLONE: [_step(_ANY_BIT, _CLONE_THREAD, 1, 0), _step(_RETURN, refused)],
+        _TO_ITSELF: [_step(_EQUAL, process, 1, 0), _step(_RETURN, refused)],
+        _OF_ITSELF: [_step(_EQUAL, process, 2, 0), _step(_EQUAL, 0, 1, 0), _step(_RETURN, refused)],
+    }
+    for calls, test in tests.items():
+        for number, argument in _numbers(calls, column):
+            body = [_step(_LOAD, 16 + 8 * argument), *test, _step(_RETURN, _ALLOW)]
+            made += [_step(_EQUAL, number, 0, len(body)), *body]
     return b"".join((*made, _step(_RETURN, _ALLOW)))
-
-
-def _judged(number: int, argument: int, test: list[bytes], otherwise: int) -> list[bytes]:
-    """Steps for one call by its argument, of which the lower half decides; `test` returns, or goes on behind itself."""
-    body = [_step(_LOAD, 16 + 8 * argument), *test, _step(_RETURN, otherwise)]
-    return [_step(_EQUAL, number, 0, len(body)), *body]
 
 
 def _step(code: int, operand: int, if_so: int = 0, if_not: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_so, if_not, operand)
 
 
-def _numbers(calls: str, column: int) -> Iterator[int]:
+def _numbers(calls: str, column: int) -> Iterator[tuple[int, int]]:
+    """The numbers of the calls that a machine has, each with that of the argument to judge, the first unless named."""
     for each in calls.split(","):
-        number = int(each.split()[1 + column])
-        if number >= 0:
-            yield number
-
-
-def _with_place(calls: str, column: int) -> Iterator[tuple[int, int]]:
-    for each in calls.split(","):
-        words = each.split()
+        words = [*each.split(), "0"]
         if int(words[1 + column]) >= 0:
             yield int(words[1 + column]), int(words[3])
 
