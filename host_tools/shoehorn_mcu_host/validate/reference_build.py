@@ -31,6 +31,7 @@ from typing import Any
 import cffi
 
 from shoehorn_mcu_host.base import cbuild, system
+from shoehorn_mcu_host.base.cbuild import Library
 from shoehorn_mcu_host.base.children import heard
 from shoehorn_mcu_host.base.errors import HostError
 
@@ -39,14 +40,6 @@ _FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", *system.SHARED_FLAGS, "-fno-sa
 _TIMEOUT_SECONDS = 300
 _NAME = "shoehorn_reference_"
 _INCLUDED = re.compile(rb'^[ ]*#[ ]*include "(.*)"', re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Library:
-    """A loaded library: `ffi` makes the structs of its kernels, `lib` holds their functions."""
-
-    ffi: Any
-    lib: Any
 
 
 class Kernels:
