@@ -10,9 +10,9 @@ other machines (native) neither is found.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 # relocations of branches with and without link, by ELF machine (Arm AAELF, AAELF64; x86-64 psABI: PC32, PLT32)
 _CALLS = {
@@ -37,13 +37,6 @@ def is_call(machine: str, relocation: int) -> bool:
     return relocation in _CALLS.get(machine, set())
 
 
-def _ranges(size: int, marks: list[tuple[int, str]]) -> Iterator[tuple[int, int, str]]:
-    """(start, end, kind) of each marked piece."""
-    ends = [offset for offset, _ in marks[1:]] + [size]
-    for (start, kind), end in zip(marks, ends, strict=False):
-        yield start, end, kind
-
-
 def _signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -52,26 +45,35 @@ _Call = tuple[int, bool, int | None]
 """Its offset, whether it is through a register, and the target of one that links without a relocation."""
 
 
-def _thumb(data: bytes, start: int, end: int) -> Iterator[_Call]:
+def _halves(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(offset, first half, second half) of each instruction of T32; the second is 0 where there is none."""
     at = start
     while at + 2 <= end:
-        (half,) = struct.unpack_from("<H", data, at)
+        half = int.from_bytes(data[at : at + 2], "little")
         wide = half >> 11 in (0b11101, 0b11110, 0b11111)
-        if half & 0xFF87 == 0x4780 or (half & 0xFF87 == 0x4700 and half >> 3 & 15 != 14):
-            yield at, True, None
-        elif wide and half & 0xF800 == 0xF000 and at + 4 <= end:
-            (low,) = struct.unpack_from("<H", data, at + 2)
-            if low & 0xD000 == 0xD000:
-                sign = half >> 10 & 1
-                i1, i2 = (~(low >> bit ^ sign) & 1 for bit in (13, 11))
-                field = sign << 24 | i1 << 23 | i2 << 22 | (half & 0x3FF) << 12 | (low & 0x7FF) << 1
-                yield at, False, at + 4 + _signed(field, 25)
+        yield at, half, int.from_bytes(data[at + 2 : at + 4], "little") if wide and at + 4 <= end else 0
         at += 4 if wide else 2
 
 
-def _arm(data: bytes, start: int, end: int) -> Iterator[_Call]:
+def _words(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """(offset, bits) of each instruction of A32 or A64."""
     for at in range(start, end - 3, 4):
-        (word,) = struct.unpack_from("<I", data, at)
+        yield at, int.from_bytes(data[at : at + 4], "little")
+
+
+def _thumb(data: bytes, start: int, end: int) -> Iterator[_Call]:
+    for at, half, low in _halves(data, start, end):
+        if half & 0xFF87 == 0x4780 or (half & 0xFF87 == 0x4700 and half >> 3 & 15 != 14):
+            yield at, True, None
+        elif half & 0xF800 == 0xF000 and low & 0xD000 == 0xD000:
+            sign = half >> 10 & 1
+            i1, i2 = (~(low >> bit ^ sign) & 1 for bit in (13, 11))
+            field = sign << 24 | i1 << 23 | i2 << 22 | (half & 0x3FF) << 12 | (low & 0x7FF) << 1
+            yield at, False, at + 4 + _signed(field, 25)
+
+
+def _arm(data: bytes, start: int, end: int) -> Iterator[_Call]:
+    for at, word in _words(data, start, end):
         if word & 0x0FFFFFF0 == 0x012FFF30 or (word & 0x0FFFFFF0 == 0x012FFF10 and word & 15 != 14):
             yield at, True, None
         elif word & 0x0F000000 == 0x0B000000:
@@ -99,15 +101,10 @@ _THUMB_MOVES: tuple[_Move, ...] = (
 
 
 def _moves_thumb(data: bytes, start: int, end: int) -> Iterator[int]:
-    at = start
-    while at + 2 <= end:
-        (half,) = struct.unpack_from("<H", data, at)
-        wide = half >> 11 in (0b11101, 0b11110, 0b11111)
-        low = struct.unpack_from("<H", data, at + 2)[0] if wide and at + 4 <= end else 0
+    for _, half, low in _halves(data, start, end):
         for mask, value, low_mask, low_value, size in _THUMB_MOVES:
             if half & mask == value and low & low_mask == low_value:
                 yield size(half, low)
-        at += 4 if wide else 2
 
 
 def _thumb_field(half: int, low: int) -> int:
@@ -130,8 +127,7 @@ def _rotated(value: int, by: int) -> int:
 
 
 def _moves_arm(data: bytes, start: int, end: int) -> Iterator[int]:
-    for at in range(start, end - 3, 4):
-        (word,) = struct.unpack_from("<I", data, at)
+    for _, word in _words(data, start, end):
         if word & 0x0FFF0000 in (0x092D0000, 0x08BD0000):
             yield (4 if word & 0x01000000 else -4) * (word & 0xFFFF).bit_count()
         elif word & 0x0FFF0FFF in (0x052D0004, 0x049D0004):
@@ -144,8 +140,7 @@ def _moves_arm(data: bytes, start: int, end: int) -> Iterator[int]:
 
 
 def _a64(data: bytes, start: int, end: int) -> Iterator[_Call]:
-    for at in range(start, end - 3, 4):
-        (word,) = struct.unpack_from("<I", data, at)
+    for at, word in _words(data, start, end):
         if word & 0xFFFFFC1F in (0xD63F0000, 0xD61F0000):
             yield at, True, None
         elif word >> 26 == 0b100101:
@@ -214,7 +209,7 @@ def scan(machine: str, data: bytes, marks: list[tuple[int, str]], patched: set[i
         return Found(calls_pointer=False, calls_itself=False)
     pointer = itself = False
     moves: list[int] = []
-    for start, end, kind in _ranges(len(data), marks):
+    for (start, kind), (end, _) in pairwise([*marks, (len(data), "")]):
         for at, register, target in _DECODERS[kind](data, start, end) if kind in _DECODERS else ():
             pointer |= register
             itself |= target == 0 and at not in patched
