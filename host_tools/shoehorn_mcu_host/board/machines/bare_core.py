@@ -11,28 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from unicorn import (
-    UC_ARCH_ARM,
-    UC_ARCH_RISCV,
-    UC_HOOK_BLOCK,
-    UC_HOOK_CODE,
-    UC_HOOK_INTR,
-    UC_HOOK_MEM_INVALID,
-    UC_MEM_READ_PROT,
-    UC_MEM_READ_UNMAPPED,
-    UC_MEM_WRITE_PROT,
-    UC_MEM_WRITE_UNMAPPED,
-    UC_MODE_MCLASS,
-    UC_MODE_RISCV32,
-    UC_MODE_THUMB,
-    UC_PROT_ALL,
-    UC_PROT_EXEC,
-    UC_PROT_READ,
-    Uc,
-    UcError,
-)
+from unicorn import Uc, UcError
 from unicorn import arm_const as arm
 from unicorn import riscv_const as riscv
+from unicorn import unicorn_const as uc
 
 from shoehorn_mcu_host.base.errors import HostError
 from shoehorn_mcu_host.board.machines.console import Console
@@ -57,10 +39,10 @@ _READY = 0xFFFFFFFF
 _ILLEGAL = 2  # mcause of an instruction that the core does not have
 _OF_SYSTEM = 0x73  # the opcode of instructions that access CSRs
 _ACCESSES = {
-    UC_MEM_READ_UNMAPPED: "read",
-    UC_MEM_READ_PROT: "read",
-    UC_MEM_WRITE_UNMAPPED: "write",
-    UC_MEM_WRITE_PROT: "write",
+    uc.UC_MEM_READ_UNMAPPED: "read",
+    uc.UC_MEM_READ_PROT: "read",
+    uc.UC_MEM_WRITE_UNMAPPED: "write",
+    uc.UC_MEM_WRITE_PROT: "write",
 }
 
 
@@ -129,8 +111,8 @@ class _Counter:
         self._sizes: dict[tuple[int, int], int] = {}
         self._count = 0  # at the end of this block
         self._block = 0  # instructions of it
-        machine.core.hook_add(UC_HOOK_BLOCK, self._runs)
-        machine.core.hook_add(UC_HOOK_CODE, self._ticks, begin=ticks, end=ticks)
+        machine.core.hook_add(uc.UC_HOOK_BLOCK, self._runs)
+        machine.core.hook_add(uc.UC_HOOK_CODE, self._ticks, begin=ticks, end=ticks)
 
     def _runs(self, core: Uc, at: int, size: int, _: object) -> None:
         block = (at, size)
@@ -155,19 +137,18 @@ class Machine:
         self._is_arm = not job.cpu.startswith("rv32")
         if self._is_arm and job.cpu not in CORES:
             raise HostError(f"unicorn has no {job.cpu}; it has {', '.join(CORES)} and RV32")
-        self.core = (
-            Uc(UC_ARCH_ARM, UC_MODE_THUMB | UC_MODE_MCLASS) if self._is_arm else Uc(UC_ARCH_RISCV, UC_MODE_RISCV32)
-        )
         if self._is_arm:
+            self.core = Uc(uc.UC_ARCH_ARM, uc.UC_MODE_THUMB | uc.UC_MODE_MCLASS)
             self.core.ctl_set_cpu_model(CORES[job.cpu])
-        self.pc = arm.UC_ARM_REG_PC if self._is_arm else riscv.UC_RISCV_REG_PC
-        self.link = arm.UC_ARM_REG_LR if self._is_arm else riscv.UC_RISCV_REG_RA
-        self.results = (
-            (arm.UC_ARM_REG_R0, arm.UC_ARM_REG_R1) if self._is_arm else (riscv.UC_RISCV_REG_A0, riscv.UC_RISCV_REG_A1)
-        )
+            self.pc, self.link = arm.UC_ARM_REG_PC, arm.UC_ARM_REG_LR
+            self.results = arm.UC_ARM_REG_R0, arm.UC_ARM_REG_R1
+        else:
+            self.core = Uc(uc.UC_ARCH_RISCV, uc.UC_MODE_RISCV32)
+            self.pc, self.link = riscv.UC_RISCV_REG_PC, riscv.UC_RISCV_REG_RA
+            self.results = riscv.UC_RISCV_REG_A0, riscv.UC_RISCV_REG_A1
         self._fault = ""
         for first, end, writable in _pages(job.memories):
-            self.core.mem_map(first, end - first, UC_PROT_ALL if writable else UC_PROT_READ | UC_PROT_EXEC)
+            self.core.mem_map(first, end - first, uc.UC_PROT_ALL if writable else uc.UC_PROT_READ | uc.UC_PROT_EXEC)
         self._entry, segments = loaded(job.path)
         for address, data in segments:
             try:
@@ -176,10 +157,10 @@ class Machine:
                 raise HostError(
                     f"{len(data)} bytes of the image at {address:#010x} are outside of every memory"
                 ) from error
-        self.core.hook_add(UC_HOOK_MEM_INVALID, self._is_invalid)
+        self.core.hook_add(uc.UC_HOOK_MEM_INVALID, self._is_invalid)
         self._lacking = frozenset(job.stub["csrs"])
         if self._lacking:
-            self.core.hook_add(UC_HOOK_INTR, self._takes)
+            self.core.hook_add(uc.UC_HOOK_INTR, self._takes)
         self._table = next((origin for origin, _, writable in job.memories if not writable), 0)
 
     def start(self) -> int:
