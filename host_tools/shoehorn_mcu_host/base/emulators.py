@@ -14,30 +14,24 @@ EXTRA = "pip install 'shoehorn-mcu[boards]'"
 
 
 class Level(StrEnum):
-    """How far a board was proven; the further level is the later one."""
+    """How far a board was proven, and in a line what that proves; the further level is the later one."""
 
-    BUILD = "build"
-    CORE = "core"
-    EMULATOR = "emulator"
-    HARDWARE = "hardware"
+    proves: str
 
-    @property
-    def proves(self) -> str:
-        """What was proven, in one line."""
-        return _PROVES[self]
+    def __new__(cls, word: str, proves: str) -> Level:
+        level = str.__new__(cls, word)
+        level._value_, level.proves = word, proves
+        return level
+
+    BUILD = "build", "it compiles and links; nothing of it ran"
+    CORE = "core", "it runs on a bare core, its chip a stub: every byte, no clock or pin"
+    EMULATOR = "emulator", "it runs in an emulator of its chip: also memory map, UART and timer"
+    HARDWARE = "hardware", "it runs on the part, by a report of somebody who has one"
 
     @property
     def rank(self) -> int:
         """The place among the levels."""
         return list(Level).index(self)
-
-
-_PROVES = {
-    Level.BUILD: "it compiles and links; nothing of it ran",
-    Level.CORE: "it runs on a bare core, its chip a stub: every byte, no clock or pin",
-    Level.EMULATOR: "it runs in an emulator of its chip: also memory map, UART and timer",
-    Level.HARDWARE: "it runs on the part, by a report of somebody who has one",
-}
 
 
 class Counts(StrEnum):
@@ -116,12 +110,9 @@ def provers(level: Level) -> str:
         return "compiler"
     if level is Level.HARDWARE:
         return "gen validate --report"
-    names = ["this machine" if name == "native" else "QEMU" if row.is_qemu else name for name, row in _proving(level)]
+    rows = ((name, row) for name, row in EMULATORS.items() if row.proves is level)
+    names = ["this machine" if name == "native" else "QEMU" if row.is_qemu else name for name, row in rows]
     return ", ".join(dict.fromkeys(names))
-
-
-def _proving(level: Level) -> list[tuple[str, Emulator]]:
-    return [(name, row) for name, row in EMULATORS.items() if row.proves is level]
 
 
 def require(program: str) -> None:

@@ -15,41 +15,27 @@ _RUN = 254  # longest COBS block without its code
 
 
 class Kind(IntEnum):
-    """The requests; docs/serial-protocol.md has payloads and answers."""
+    """The requests, each with what a board does then; docs/serial-protocol.md has payloads and answers."""
 
-    HELLO = 1
-    WRITE = 2
-    RUN = 3
-    READ = 4
-    TRACE = 5
-    STACK = 6
-    CRC = 7
-    BYE = 8
-    PUSH = 9
-    MODEL = 10
-    ROWS = 11  # never asked for: it answers RUN and PUSH, as often as needed, before their own answer
-    MARK = 12
+    doing: str
 
-    @property
-    def doing(self) -> str:
-        """What a board does that was asked for it."""
-        return _DOING[self]
+    def __new__(cls, number: int, doing: str) -> Kind:
+        kind = int.__new__(cls, number)
+        kind._value_, kind.doing = number, doing
+        return kind
 
-
-_DOING = {
-    Kind.HELLO: "the greeting",
-    Kind.WRITE: "sending the input",
-    Kind.RUN: "an inference",
-    Kind.READ: "reading the output",
-    Kind.TRACE: "reading the trace",
-    Kind.STACK: "reading the stack's depth",
-    Kind.CRC: "checking a tensor",
-    Kind.BYE: "leaving frame mode",
-    Kind.PUSH: "a row of the input",
-    Kind.MODEL: "the choice of a model",
-    Kind.ROWS: "rows of the output",
-    Kind.MARK: "the choice of what is marked",
-}
+    HELLO = 1, "the greeting"
+    WRITE = 2, "sending the input"
+    RUN = 3, "an inference"
+    READ = 4, "reading the output"
+    TRACE = 5, "reading the trace"
+    STACK = 6, "reading the stack's depth"
+    CRC = 7, "checking a tensor"
+    BYE = 8, "leaving frame mode"
+    PUSH = 9, "a row of the input"
+    MODEL = 10, "the choice of a model"
+    ROWS = 11, "rows of the output"  # never asked for: it answers RUN and PUSH, as often as needed, before their own
+    MARK = 12, "the choice of what is marked"
 
 
 class Refusal(IntEnum):
