@@ -82,19 +82,14 @@ def measured(
 
     `subtract`: the power between the marks is subtracted; else nothing is. RecordingError where marks are missing.
     """
-    if schedule is None:
-        whole, ops, between = _by_columns(recording, plan)
-    else:
-        whole, ops, between = _by_schedule(recording, plan, schedule)
+    whole, ops, between = _by_schedule(recording, plan, schedule) if schedule else _by_columns(recording, plan)
     idle, count = recording.idle_watts(between) if subtract else (0.0, 0)
     named = tuple((plan.ops[op].name, plan.ops[op].kernel, part) for op, part in ops)
     volts = _short(float(recording.volts.mean()))
     return Measured(instrument, recording.rate, volts, idle, count, whole, named)
 
 
-def _by_schedule(
-    recording: Recording, plan: Plan, schedule: Schedule
-) -> tuple[Part, Sequence[tuple[int, Part]], Interval]:
+def _by_schedule(recording: Recording, plan: Plan, schedule: Schedule) -> _Found:
     """The whole, the ops, and from the first mark of a whole inference to that of an op: low means idle only there."""
     if MARK not in recording.marks:
         raise RecordingError(f"{recording.name}: no column is called {MARK}, the board's pin")
