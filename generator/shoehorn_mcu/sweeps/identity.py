@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import metadata
@@ -104,19 +105,12 @@ def _others(path: str, _size: int, _changed: int) -> tuple[Path, ...]:
 def emulator_of(program: str) -> str:
     """The emulator and its version; where it cannot be asked, its name alone."""
     row = EMULATORS[program]
-    if row.needs:
-        try:
+    with suppress(metadata.PackageNotFoundError, OSError, subprocess.SubprocessError):
+        if row.needs:
             return f"{program} {metadata.version(row.needs)}"
-        except metadata.PackageNotFoundError:
-            return program
-    if not row.is_qemu:
-        return program
-    try:
-        done = heard([program, "--version"], _SECONDS)
-    except (OSError, subprocess.SubprocessError):
-        return program
-    found = re.search(r"version (\d[\w.]*)", done.stdout)
-    return f"{program} {found[1]}" if found else program
+        if row.is_qemu and (found := re.search(r"version (\d[\w.]*)", heard([program, "--version"], _SECONDS).stdout)):
+            return f"{program} {found[1]}"
+    return program
 
 
 @dataclass(frozen=True)

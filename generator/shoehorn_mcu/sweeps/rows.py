@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,9 +141,7 @@ class Rows:
     def read(self, combination: Combination) -> Row | None:
         """The row of a combination; None where there is none, or one of another version. Damaged raises ValueError."""
         path = self.path(combination)
-        if not path.is_file():
-            return None
-        return _read(path)
+        return _read(path) if path.is_file() else None
 
     def all(self) -> tuple[list[Row], list[Path]]:
         """All rows in the order of models, boards and options, and the files that cannot be read."""
@@ -185,8 +183,3 @@ def time_of(row: Mapping[str, Any]) -> tuple[float | None, str]:
         if row[name] is not None:
             return row[name], unit or str(row["time_unit"])
     return None, ""
-
-
-def columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The columns in which some row has a value."""
-    return (name for name in SCHEMA.names if any(row[name] is not None for row in rows))

@@ -197,14 +197,9 @@ def _row_of(rows: Rows, combination: Combination, fault: str) -> Row:
         with contextlib.suppress(ValueError):
             row = rows.read(combination)
     if row is None:
-        tools = Tools.here()
-        row = {
-            **asked(combination),
-            "status": Status.FAILED,
-            "kind": "worker",
-            "message": fault or "its row cannot be read",
-        }
-        row |= {"finished": datetime.now(UTC).isoformat(timespec="seconds"), "shoehorn": tools.shoehorn}
+        why = {"status": Status.FAILED, "kind": "worker", "message": fault or "its row cannot be read"}
+        made = {"finished": datetime.now(UTC).isoformat(timespec="seconds"), "shoehorn": Tools.here().shoehorn}
+        row = {**asked(combination), **why, **made}
         with _written(rows.folder):
             rows.write(combination, row)
         row = rows.read(combination) or row
@@ -238,13 +233,11 @@ class _Queues:
 
     def give_up(self, board: str | None = None) -> list[Task]:
         """Forgets what waits for a board, or everything; returns it."""
-        chosen = [board] if board is not None else list(self._waiting)
-        return [task for each in chosen for task in self._drained(each)]
-
-    def _drained(self, board: str) -> list[Task]:
-        tasks = list(self._waiting[board])
-        self._waiting[board].clear()
-        return tasks
+        chosen = [waiting for each, waiting in self._waiting.items() if board in (None, each)]
+        given_up = [task for waiting in chosen for task in waiting]
+        for waiting in chosen:
+            waiting.clear()
+        return given_up
 
 
 @dataclass

@@ -90,12 +90,8 @@ def perform(task: Task, boards: Bench = MappingProxyType({}), worker: str = "") 
     for number, combination in enumerate(task.combinations):
         row = {**common, **asked(combination), **_hashes(task, combination)}
         if number:
-            row |= {"plan_shared": True, "proof_shared": True, "cpu_seconds": 0.0}
-            row |= {
-                f"{stage}_seconds": 0.0
-                for stage in ("plan", "build", "flash", "validate", "bench")
-                if row.get(f"{stage}_seconds")
-            }
+            row |= {"plan_shared": True, "proof_shared": True}
+            row |= {name: 0.0 for name in row if name.endswith("_seconds")}
         rows.write(combination, row)
         said.append(row["status"])
     return said
@@ -135,7 +131,7 @@ def _computed(task: Task, store: Store, boards: Bench) -> Row:
     except OSError as error:
         raise SweepError(f"{task.first.model}: cannot be read: {error.strerror}") from error
     goes_on = task.until > Stage.FIRMWARE
-    key += "" if task.until is not Stage.PLAN else "-plan"
+    key += "-plan" if task.until is Stage.PLAN else ""
     with store.alone(key):
         known = store.known("plans", key)
         if known is not None:
@@ -180,9 +176,8 @@ def _planned(
     model = Path(task.first.model)
     try:
         if task.until is Stage.PLAN:
-            planned, files = build.plan_model(model, board, options), None
+            planned, files, digest = build.plan_model(model, board, options), None, None
             text = page(planned.unit, planned.report)
-            digest = None
         else:
             planned, files = build.firmware(model, board, options)
             text, digest = files["plan.html"].decode(), bundle.digest(_described(files))
@@ -191,13 +186,8 @@ def _planned(
         if refused["status"] != Status.REFUSED:
             raise
         return None, None, refused
-    found = {
-        **_figures(planned.report),
-        "folder_sha256": digest,
-        "status": Stage(min(task.until, Stage.FIRMWARE)).reached,
-    }
-    found["page"] = store.page(digest or key, text)
-    return planned, files, found
+    status, place = Stage(min(task.until, Stage.FIRMWARE)).reached, store.page(digest or key, text)
+    return planned, files, {**_figures(planned.report), "folder_sha256": digest, "status": status, "page": place}
 
 
 def _described(files: bundle.Bundle) -> bundle.Bundle:
@@ -244,12 +234,8 @@ def _proved(task: Task, board: Board, folder: Path, boards: Bench) -> tuple[Row,
             return found, seconds
         if emulate and board.spec.emulator is None:
             cure = "start a worker that has one (docs/sweeps.md)"
-            return {
-                **found,
-                "status": Status.OPEN,
-                "kind": "no-board",
-                "message": f"no worker has a {board.id}; {cure}",
-            }, seconds
+            why = {"kind": "no-board", "message": f"no worker has a {board.id}; {cure}"}
+            return {**found, "status": Status.OPEN, **why}, seconds
         if attached is not None:
             timed("flash", lambda: flash(Project.open(folder), attached.probe, attached.mount, dry_run=False))
         checked = timed("validate", lambda: api.validate(folder, emulate=emulate, port=port, count=task.vectors))
