@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from shoehorn_mcu_host.base import system
@@ -107,11 +108,9 @@ def _run_pio(project: Project, *arguments: str) -> None:
     if code != 0:
         text = log.read_text(errors="replace")
         _refuse_overflow(project, text)
-        lines = text.splitlines()
-        faults = [line.strip() for line in lines if "error:" in line.lower()] or [
-            line for line in lines if line.strip()
-        ]
-        what = faults[0] if faults else "no output"
+        lines = [line for line in text.splitlines() if line.strip()]
+        errors = [line.strip() for line in lines if "error:" in line.lower()]
+        what = (errors or lines or ["no output"])[0]
         raise BuildError(
             f"{project.folder}: pio {' '.join(['run', *arguments])} failed: {what}; the whole log is {log}"
         )
@@ -173,8 +172,11 @@ def measure(project: Project) -> BuildResult:
         warnings.append(f"the stack bound of {stack.bytes:,} bytes is over the {spec['stack_bytes']:,} bytes reserved")
     report = project.report
     arena_bytes = report.together.arena_bytes if report.together else report.plan.arena_bytes
-    planned = arena_bytes + _buffer_bytes(project) + report.weights_in_ram.bytes
-    stacks = spec["stack_bytes"] * _cores(project)
+    config, board = project.folder / "src" / "app_config.h", project.folder / "lib" / "board" / "board_config.h"
+    # The buffer of `db load` is there where the board has room for it, and in our application only.
+    buffer = _defined(config, "SH_APP_DB_BUFFER", 0) * _defined(config, "SH_APP_DB_BYTES", 0)
+    planned = arena_bytes + buffer + report.weights_in_ram.bytes
+    stacks = spec["stack_bytes"] * _defined(board, "SH_BOARD_CORES", 1)  # one for each core
     statics, allowed = found.ram_bytes - stacks - planned, spec["firmware_ram_bytes"]
     if statics > allowed:
         warnings.append(
@@ -188,19 +190,10 @@ def measure(project: Project) -> BuildResult:
     return BuildResult(found.ram_bytes, found.flash_bytes, stack.bytes, tuple(stack.notes), tuple(warnings))
 
 
-def _buffer_bytes(project: Project) -> int:
-    """Bytes of the buffer of `db load`, which exists where the board has room for it; 0 without our application."""
-    config = project.folder / "src" / "app_config.h"
-    text = config.read_text() if config.is_file() else ""
-    has, size = (re.search(rf"^#define SH_APP_DB_{name} (\d+)u?$", text, re.M) for name in ("BUFFER", "BYTES"))
-    return int(has[1]) * int(size[1]) if has and size else 0
-
-
-def _cores(project: Project) -> int:
-    """The cores that have a stack each."""
-    config = project.folder / "lib" / "board" / "board_config.h"
-    found = re.search(r"^#define SH_BOARD_CORES (\d+)$", config.read_text() if config.is_file() else "", re.M)
-    return int(found[1]) if found else 1
+def _defined(header: Path, name: str, otherwise: int) -> int:
+    """The number that a header defines; `otherwise` where it does not, or is not there."""
+    found = re.search(rf"^#define {name} (\d+)u?$", header.read_text() if header.is_file() else "", re.M)
+    return int(found[1]) if found else otherwise
 
 
 def build(project: Project) -> BuildResult:
@@ -223,10 +216,6 @@ def ensure_built(project: Project) -> BuildResult | None:
 def _build(project: Project) -> BuildResult:
     _run_pio(project, "-s")
     result = measure(project)
-    _write_report(project, result)
-    return result
-
-
-def _write_report(project: Project, result: BuildResult) -> None:
     figures = {name: getattr(result, name) for name in ("ram_bytes", "flash_bytes", "stack_bytes")}
     project.report_as("firmware", figures)
+    return result
