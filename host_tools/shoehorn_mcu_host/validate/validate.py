@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by n
 
 def reference_of(project: Project, plan: Plan) -> Reference:
     """The folder's reference, ready to run; FolderDamaged where it was changed or does not match the plan."""
-    project.check_intact("reference/graph.json", "reference/constants.bin")
     reference = _load(project)
     try:
         plan.agree({name: (info.shape, np.dtype(info.dtype)) for name, info in reference.tensors.items()})
@@ -39,7 +39,6 @@ def precise_of(project: Project) -> Reference | None:
     """The folder's reference in precise float32, ready to run; None where the firmware itself is precise."""
     if not (project.described / "reference" / "precise").is_dir():
         return None
-    project.check_intact("reference/precise/graph.json", "reference/precise/constants.bin")
     return _load(project, "precise")
 
 
@@ -50,7 +49,6 @@ def windows_of(project: Project, plan: Plan) -> Windows | None:
     """
     if plan.slide is None:
         return None
-    project.check_intact("reference/window/graph.json", "reference/window/constants.bin")
     whole = _load(project, "window")
     if not _are_windows(whole, plan, plan.slide):
         raise FolderDamaged(f"{project.folder}: reference/window is no model of plan.json's windows; {CURE}")
@@ -72,7 +70,9 @@ def _are_windows(whole: Reference, plan: Plan, slide: Slide) -> bool:
 
 
 def _load(project: Project, part: str = "") -> Reference:
-    """The models of a firmware have the C in common."""
+    """A reference of the folder; FolderDamaged where it was changed. The models of a firmware have the C in common."""
+    place = PurePosixPath("reference", part)
+    project.check_intact(f"{place}/graph.json", f"{place}/constants.bin")
     return Reference.load(project.described, part, project.folder / "reference" / "runtime")
 
 
