@@ -10,13 +10,8 @@ from shoehorn_mcu.firmware.prepare import Model
 from shoehorn_mcu.firmware.settings import Options
 
 
-def refuse(options: Options, in_one_file: bool) -> None:
-    """NotForLinux for options that say something else of the library's memory, form or ends."""
-    for fault in _faults(options, in_one_file):
-        raise NotForLinux(f"--os linux: {fault}")
-
-
 def _faults(options: Options, in_one_file: bool) -> Iterator[str]:
+    """What options say otherwise of the library's memory, form or ends."""
     if in_one_file:
         yield "a shared library and a wheel are files of their own; leave --single-file out"
     if options.caller_arena:
@@ -30,6 +25,7 @@ def alone(
     model: Model, options: Options, say: Callable[[str], None] = lambda _: None, in_one_file: bool = False
 ) -> tuple[build.Planned, LinuxPackage]:
     """The plan, and the files of the library with those for Linux that are text; NotForLinux where it cannot be."""
-    refuse(options, in_one_file)
+    if fault := next(_faults(options, in_one_file), None):
+        raise NotForLinux(f"--os linux: {fault}")
     planned, files = build.alone(model, options, say)
     return planned, linux_package(planned.unit, files)

@@ -78,13 +78,9 @@ _KEY = "option"  # of a field's metadata
 
 def _row(default: _Value, written: str, group: Group, help: str, **how: Any) -> _Value:
     """A field with its row. It says that it has the type of its default, which is what type checkers expect."""
-    metadata = {_KEY: Option(written, group, help, **how)}
-    made: Any = field(
-        **({"default_factory": dict} if isinstance(default, dict) else {"default": default}),
-        metadata=metadata,
-    )
-    found: _Value = made
-    return found
+    value: dict[str, Any] = {"default_factory": dict} if isinstance(default, dict) else {"default": default}
+    made: _Value = field(**value, metadata={_KEY: Option(written, group, help, **how)})
+    return made
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -205,7 +205,7 @@ class _Plans:
 
     def one_at_a_time(self) -> list[Planned]:
         """Each model within the whole limit."""
-        return self._each([{}] * len(self._ready))
+        return self._each({})
 
     def beside_each_other(self) -> list[Planned]:
         """Arenas that are within the limit together.
@@ -217,8 +217,7 @@ class _Plans:
         found = self.one_at_a_time()
         if limit is None or sum(_aligned(each.unit.plan.arena_bytes) for each in found) <= limit:
             return found
-        small = {"goal": Goal.SRAM, "slower_percent": None}
-        least = self._each([small] * len(self._ready))
+        least = self._each({"goal": Goal.SRAM, "slower_percent": None})
         sizes = [_aligned(each.unit.plan.arena_bytes) for each in least]
         if sum(sizes) > limit:
             arenas = {each.unit.name: size for each, size in zip(least, sizes, strict=True)}
@@ -235,10 +234,10 @@ class _Plans:
             plans.append(made)
         return plans
 
-    def _each(self, changes: Sequence[Mapping[str, object]]) -> list[Planned]:
+    def _each(self, change: Mapping[str, object]) -> list[Planned]:
         """A plan for each model, whose options are changed so; DoesNotFit names all that have none."""
         found, refusals = [], []
-        for i, change in enumerate(changes):
+        for i in range(len(self._ready)):
             try:
                 found.append(self._one(i, change))
             except DoesNotFit as refusal:
