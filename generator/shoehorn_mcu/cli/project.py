@@ -299,13 +299,7 @@ def _note_new_spelling(old: str, command: str, path: Path, options: Mapping[str,
     err.say(f"note: `gen plan {old}` is now: {shlex.join(words)}")
 
 
-def _plan_model(
-    model: Path,
-    chosen: PlanOptions,
-    html: Path | None,
-    with_pareto: bool | None,
-    as_json: bool,
-) -> None:
+def _plan_model(model: Path, chosen: PlanOptions, html: Path | None, with_pareto: bool | None, as_json: bool) -> None:
     """Plans a model, prints the plan, and writes the page with --html, by default with the curve if it shows a choice.
 
     The curve is printed only if asked for.

@@ -190,13 +190,7 @@ def bench(
 
 
 def _inferences(
-    link: Link,
-    plan: Plan,
-    inputs: Sequence[bytes],
-    mode: Mode,
-    runs: int,
-    progress: Progress,
-    meter: _Meter[_Marks],
+    link: Link, plan: Plan, inputs: Sequence[bytes], mode: Mode, runs: int, progress: Progress, meter: _Meter[_Marks]
 ) -> list[tuple[Inference, _Marks]]:
     """Inferences, each with the meter's marks."""
     sizes, row = read_sizes(plan), plan.streamed_row_bytes

@@ -35,12 +35,7 @@ def clock_name(project: Project, emulated: bool) -> str:
 
 @contextmanager
 def connected(
-    project: Project,
-    plan: Plan,
-    port: str | None,
-    emulated: bool,
-    counted: bool,
-    arguments: Sequence[str] = (),
+    project: Project, plan: Plan, port: str | None, emulated: bool, counted: bool, arguments: Sequence[str] = ()
 ) -> Iterator[Link]:
     """The board in frame mode; with `emulated`, its built image in the emulator.
 

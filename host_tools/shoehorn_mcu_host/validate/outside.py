@@ -282,11 +282,7 @@ def against(
 
 
 def expected(
-    path: Path,
-    plan: Plan,
-    outputs: Outputs,
-    found: Mapping[str, Array],
-    tolerance: Tolerance | None = None,
+    path: Path, plan: Plan, outputs: Outputs, found: Mapping[str, Array], tolerance: Tolerance | None = None
 ) -> Comparison:
     """The outputs that were `found` beside those of Z.npz: by the names in the model's file, or all in order.
 

@@ -230,11 +230,7 @@ class _Seen:
         self._largest: int | float = 0
 
     def add(
-        self,
-        found: Inference,
-        wanted: Mapping[str, Array],
-        precise: Mapping[str, Array],
-        whole: Mapping[str, Array],
+        self, found: Inference, wanted: Mapping[str, Array], precise: Mapping[str, Array], whole: Mapping[str, Array]
     ) -> None:
         """The board's results for a vector, all tensors of the references, and the outputs of the whole window."""
         arrays = _arrays(self._plan, found)
