@@ -13,7 +13,7 @@ from shoehorn_mcu.firmware.build import Planned
 from shoehorn_mcu.firmware.several import Together
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner.memory_plan import Cascade, Status, bound_in_words
-from shoehorn_mcu.schedule.op_lines import OpLine, op_lines
+from shoehorn_mcu.schedule.op_lines import op_lines
 from shoehorn_mcu.schedule.predict import ruler
 
 MOST_OPS = 30  # lines of the table; of more ops, the slowest are shown
@@ -23,17 +23,13 @@ _KERNEL = 1  # the column that is cut on a narrow terminal
 _LEAST = 8  # characters left of a cut name
 
 
-def _cells(line: OpLine) -> tuple[str, ...]:
-    return line.name, line.kernel, f"{line.macs:,}", f"{line.weight_bytes:,}", line.output
-
-
 def _print_ops(planned: Planned, title: str) -> None:
     """Prints all ops, or of very many only the slowest."""
     lines = op_lines(planned.unit.plan, planned.unit.stages)
     slowest = set(sorted(range(len(lines)), key=lambda i: -lines[i].time)[:_SHOWN])
     shown = [line for i, line in enumerate(lines) if len(lines) <= MOST_OPS or is_verbose() or i in slowest]
-    cells = list(_fitting([_cells(line) for line in shown], out.width))
-    print_table(_HEAD, cells, title=title, right=(2, 3), fold=_KERNEL)
+    cells = [(line.name, line.kernel, f"{line.macs:,}", f"{line.weight_bytes:,}", line.output) for line in shown]
+    print_table(_HEAD, list(_fitting(cells, out.width)), title=title, right=(2, 3), fold=_KERNEL)
     if len(shown) < len(lines):
         share = 100 * sum(line.time for line in shown) / max(1.0, sum(line.time for line in lines))
         out.print(f"the {len(shown)} slowest of {len(lines)} ops, {share:.0f} % of the predicted time; -v lists all")

@@ -225,9 +225,9 @@ _MODEL_ONLY = (*TABLE, "html", "with_pareto")
 """Options of `gen plan` that do not apply to a bare graph or a list of buffers."""
 
 
-def _first_given(ctx: click.Context, names: Sequence[str]) -> str:
-    """The first of these parameters that is on the command line, as written there, or ""."""
-    given = (p for p in ctx.command.params if p.name in names)
+def _first_given(ctx: click.Context) -> str:
+    """The first option of _MODEL_ONLY that is on the command line, as written there, or ""."""
+    given = (p for p in ctx.command.params if p.name in _MODEL_ONLY)
     written = (p.opts[0] for p in given if ctx.get_parameter_source(p.name or "") is ParameterSource.COMMANDLINE)
     return next(written, "")
 
@@ -269,24 +269,19 @@ def plan(
         raise click.UsageError("--capacity belongs to `gen pack`; for a model use --sram")
     if sum(subject is not None for subject in (model, graph, buffers)) != 1:
         raise click.UsageError("give one MODEL")
-    if model is None and (given := _first_given(ctx, _MODEL_ONLY)):
+    if model is None and (given := _first_given(ctx)):
         raise click.UsageError(f"{given} belongs to MODEL")
     if graph is not None:
-        _plan_graph(graph, budget, seconds, fixed_order, as_json)
+        if budget is None:
+            raise click.UsageError("--graph needs --budget BYTES")
+        options = {"--budget": budget, "--seconds": seconds, "--fixed-order": fixed_order or None}
+        _note_new_spelling("--graph", "remat", graph, options, as_json)
+        plan_graph(graph, budget, seconds, fixed_order, as_json)
     elif buffers is not None:
         _note_new_spelling("--buffers", "pack", buffers, {"--capacity": capacity}, as_json)
         place_buffers(buffers, capacity, as_json)
     elif model is not None:
         _plan_model(model, planning.of_one(), html, with_pareto, as_json)
-
-
-def _plan_graph(path: Path, budget: int | None, seconds: float | None, fixed_order: bool, as_json: bool) -> None:
-    """`gen plan --graph`, the old spelling of `gen remat`."""
-    if budget is None:
-        raise click.UsageError("--graph needs --budget BYTES")
-    options = {"--budget": budget, "--seconds": seconds, "--fixed-order": fixed_order or None}
-    _note_new_spelling("--graph", "remat", path, options, as_json)
-    plan_graph(path, budget, seconds, fixed_order, as_json)
 
 
 def _note_new_spelling(old: str, command: str, path: Path, options: Mapping[str, float | None], as_json: bool) -> None:
