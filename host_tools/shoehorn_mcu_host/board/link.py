@@ -191,7 +191,8 @@ class Link:
             if row_bytes:
                 self._stream(inputs[0], row_bytes, asked, progress)
             else:
-                self._load(inputs, progress)
+                for index, data in enumerate(inputs):
+                    self._write(index, 0, data, progress)
             ticks = self._request_run(inputs, asked)
             if handed_out:
                 outputs = tuple(self._handed_out() for _ in output_bytes)
@@ -250,10 +251,6 @@ class Link:
         except (HostError, OutOfStep):
             pass
         self._port.close()
-
-    def _load(self, inputs: Sequence[bytes], progress: Progress) -> None:
-        for index, data in enumerate(inputs):
-            self._write(index, 0, data, progress)
 
     def _stream(self, data: bytes, row_bytes: int, mode: int, progress: Progress) -> None:
         """Writes and pushes each row of a streamed input."""

@@ -431,17 +431,11 @@ _Read = TypeVar("_Read", bound=_Document)
 def read(path: Path, folder: Path, model: type[_Read]) -> _Read:
     """One of a folder's JSON files; HostError where the folder has none, FolderDamaged where it breaks the schema."""
     try:
-        return parse(path, read_bytes(path, JSON_BYTES), model)
+        return model.model_validate_json(read_bytes(path, JSON_BYTES))
     except OSError as error:
         absent = f"no {path.relative_to(folder).as_posix()} ({error.strerror})"
         raise HostError(f"{folder}: not a Shoehorn folder: {absent}; write one with gen firmware") from error
     except InputError as error:
         raise FolderDamaged(f"{error}; {CURE}") from error
-
-
-def parse(path: Path, data: bytes, model: type[_Read]) -> _Read:
-    """The document in `data`, which was read from `path`."""
-    try:
-        return model.model_validate_json(data)
     except pydantic.ValidationError as error:
         raise FolderDamaged(f"{path}: damaged: {faults(error)}; {CURE}") from error

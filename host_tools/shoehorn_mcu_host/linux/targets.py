@@ -24,7 +24,6 @@ class Target:
     triple: str  # zig's target
     core: str  # zig's -mcpu
     platforms: tuple[str, ...]  # the platform tags of a wheel
-    machine: int  # e_machine of its ELF files
 
 
 def _arm64(core: str) -> Target:
@@ -32,16 +31,16 @@ def _arm64(core: str) -> Target:
 
     Any of the wheels may run on an A53, so all avoid its fault (errata.py).
     """
-    return Target(f"aarch64-linux-gnu.{_GLIBC}", f"{core}+fix_cortex_a53_835769", ("manylinux_2_17_aarch64",), 183)
+    return Target(f"aarch64-linux-gnu.{_GLIBC}", f"{core}+fix_cortex_a53_835769", ("manylinux_2_17_aarch64",))
 
 
 # pip on ARMv7 takes linux_armv7l and not linux_armv6l, whose code its machine runs too. ARMv6 has no manylinux.
-_ARMV6 = Target(f"arm-linux-gnueabihf.{_GLIBC}", "arm1176jzf_s", ("linux_armv6l", "linux_armv7l"), 40)
+_ARMV6 = Target(f"arm-linux-gnueabihf.{_GLIBC}", "arm1176jzf_s", ("linux_armv6l", "linux_armv7l"))
 # With NEON and VFPv4, which no tag of a wheel can ask for: the module asks Linux when it is imported.
-_ARMV7 = Target(f"arm-linux-gnueabihf.{_GLIBC}", "cortex_a7", ("manylinux_2_17_armv7l",), 40)
+_ARMV7 = Target(f"arm-linux-gnueabihf.{_GLIBC}", "cortex_a7", ("manylinux_2_17_armv7l",))
 # With products of matrices, for which the module asks Linux, too. Some of these cores have SVE, and others lack it.
 _MATRICES = _arm64("cortex_a76-aes-sha2+i8mm")
-_X86_64 = Target(f"x86_64-linux-gnu.{_GLIBC}", "x86_64", ("manylinux_2_17_x86_64",), 62)
+_X86_64 = Target(f"x86_64-linux-gnu.{_GLIBC}", "x86_64", ("manylinux_2_17_x86_64",))
 
 TARGETS: Mapping[str, Target] = {
     "arm1176": _ARMV6,
