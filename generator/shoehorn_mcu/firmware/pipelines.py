@@ -73,14 +73,14 @@ def pipeline(front: Graph, wake: Graph, strides: Strides = DEFAULT, seen: int | 
     net = _Net(f"{front.name}_{wake.name}")
     whole = net.samples(samples, stride, fresh)
     vectors = [
-        net.vector(part, given.type)
+        net.vector(part)
         for part in net.run_often(front, [net.cut(whole, samples.type, i * stride) for i in range(fresh)])
     ]
     new = net.joined(vectors)
     held = replace(given.type, shape=(1, given.type.elements), quant=quant)
     labelled = net.labelled(new, quant)
     row = labelled if fresh == slices else net.window("features", held, labelled)
-    outputs = net.run(wake, "", {given.name: net.shaped(row, given.type)})
+    outputs = net.run(wake, "", {given.name: net.shaped(row, given.type.shape)})
     net.states += (State(outputs[s.read], outputs[s.write], outputs[s.initial]) for s in wake.states)
     notes = (
         f"each inference takes {net.tensors[net.inputs[0]].type.elements} samples: {_count(fresh, 'new slice')} of "
@@ -174,19 +174,18 @@ class _Net:
         if self.tensors[whole].type.elements != kind.elements:
             part = replace(kind, shape=(1, kind.elements))
             found = self._emit(Slice, "slice", part, whole, begin=(0, begin), size=(1, kind.elements), step=(1, 1))
-        return self.shaped(found, kind)
+        return self.shaped(found, kind.shape)
 
-    def shaped(self, name: str, kind: TensorType) -> str:
+    def shaped(self, name: str, shape: tuple[int, ...]) -> str:
         """The tensor in this shape."""
         held = self.tensors[name].type
-        if held.shape == kind.shape:
+        if held.shape == shape:
             return name
-        return self._emit(Reshape, f"{name}_shaped", replace(held, shape=kind.shape), name, shape=kind.shape)
+        return self._emit(Reshape, f"{name}_shaped", replace(held, shape=shape), name, shape=shape)
 
-    def vector(self, name: str, kind: TensorType) -> str:
+    def vector(self, name: str) -> str:
         """The tensor as one row."""
-        held = self.tensors[name].type
-        return self.shaped(name, replace(held, shape=(1, held.elements)))
+        return self.shaped(name, (1, self.tensors[name].type.elements))
 
     def joined(self, rows: list[str]) -> str:
         """Rows one behind the other, as one."""
