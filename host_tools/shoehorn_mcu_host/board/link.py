@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from time import monotonic
@@ -113,7 +114,7 @@ class _Rows:
         return data if len(data) == self.size else None
 
 
-class Link:
+class Link(AbstractContextManager["Link"]):
     """An open link in frame mode; close it, or use it as a context, to give the board back to text mode.
 
     `retries` counts requests that were repeated because an answer was lost, `reminders` those repeated while the board
@@ -134,9 +135,6 @@ class Link:
         self._deadline = float("inf")  # of the inference under way
         self._wake()
         self.hello = self._greet()
-
-    def __enter__(self) -> Link:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import serial
 from serial.tools import list_ports
@@ -51,7 +51,7 @@ def find(port: str | None) -> str:
     return found[0][0]
 
 
-class Port:
+class Port(AbstractContextManager["Port"]):
     """An open port: a device, a pty's path, or any URL of pyserial such as socket://localhost:3333.
 
     Opening, reading and writing raise HostError, one line that names the port.
@@ -79,9 +79,6 @@ class Port:
 
     def close(self) -> None:
         self._serial.close()
-
-    def __enter__(self) -> Port:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
 from time import monotonic
@@ -47,7 +48,7 @@ class Inference:
         return self.iterations / self.seconds if self.elapsed_us else 0.0
 
 
-class Device:
+class Device(AbstractContextManager["Device"]):
     """An open port with the device behind it. `hears` is told each line that is no answer to `db`.
 
     `patience` is how many times longer than by the public runner an answer may take: an emulator's time is not ours.
@@ -60,9 +61,6 @@ class Device:
         self._hears = hears
         self._patience = patience
         self._rest = ""
-
-    def __enter__(self) -> Device:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._port.close()
