@@ -140,27 +140,13 @@ def _torch(model: Model) -> Session:
     return run
 
 
-_TFLITE = (".tflite",)
+_LITERT = ("ai_edge_litert", "shoehorn-mcu[tflite]", (".tflite",))
 RUNTIMES: Mapping[str, Runtime] = {
     "onnxruntime": Runtime("ONNX Runtime", "onnxruntime", "shoehorn-mcu[onnxruntime]", (".onnx",), _onnxruntime),
-    "tflite": Runtime(
-        "LiteRT, reference kernels",
-        "ai_edge_litert",
-        "shoehorn-mcu[tflite]",
-        _TFLITE,
-        partial(_litert, False),
-        exact=True,
-    ),
-    "tflite-optimized": Runtime(
-        "LiteRT, optimised kernels",
-        "ai_edge_litert",
-        "shoehorn-mcu[tflite]",
-        _TFLITE,
-        partial(_litert, True),
-        judged=False,
-    ),
+    "tflite": Runtime("LiteRT, reference kernels", *_LITERT, partial(_litert, False), exact=True),
+    "tflite-optimized": Runtime("LiteRT, optimised kernels", *_LITERT, partial(_litert, True), judged=False),
     "tflite-micro": Runtime(
-        "TensorFlow Lite Micro", "tflite_micro", "shoehorn-mcu[tflite-micro]", _TFLITE, _tflite_micro, exact=True
+        "TensorFlow Lite Micro", "tflite_micro", "shoehorn-mcu[tflite-micro]", (".tflite",), _tflite_micro, exact=True
     ),
     "torch": Runtime(
         "PyTorch",
