@@ -238,8 +238,8 @@ def _print_rows(found: Sequence[Mapping[str, Any]]) -> None:
     print_table(head, [tuple(printable(cell) for cell in row) for row in cells], right=(4, 5), fold=2)
     if len(shown) < len(found):
         out.print(f"... and {len(found) - len(shown):,} more; -v prints all")
-    counts = {status: sum(row["status"] == status for row in found) for status in sorted({r["status"] for r in found})}
-    out.print(", ".join(f"{count:,} {status}" for status, count in counts.items()) or "no rows")
+    counts = Counter(row["status"] for row in found)
+    out.print(", ".join(f"{count:,} {status}" for status, count in sorted(counts.items())) or "no rows")
     _print_reasons(found)
 
 

@@ -160,12 +160,15 @@ def validate(
         device.ensure_image(projects[0])
     found = _validated(jobs, port, emulated, report_to)
     beside = [job.beside(each) for job, each in zip(jobs, found, strict=True)]
+    transport, said = "emulator" if emulated else "serial", []
     for project, each, others in zip(projects, found, beside, strict=True):
         if inputs and each.precise:
             validated = {"inputs": inputs.name, "vectors": each.vectors, **asdict(each.precise)}
             project.report_as("float", {**project.report.float.model_dump(), "validated": validated})
-        for key, other in others.items():
-            project.report_as(key, other.json())
+        compared = {key: other.json() for key, other in others.items()}
+        said.append({**each.json(transport), **compared})
+        for key, entry in compared.items():
+            project.report_as(key, entry)
         if outputs:
             vectors.to_npz(outputs, each.outputs)
         if not as_json:
@@ -173,11 +176,6 @@ def validate(
             for other in others.values():
                 print_comparison(other)
     if as_json:
-        transport = "emulator" if emulated else "serial"
-        said = [
-            {**each.json(transport), **{key: other.json() for key, other in others.items()}}
-            for each, others in zip(found, beside, strict=True)
-        ]
         emit_json(device.in_turn(projects, said))
     apart = any(not other.is_within for others in beside for other in others.values())
     ctx.exit(1 if apart or any(each.mismatched_vectors for each in found) else 0)
