@@ -182,13 +182,13 @@ def _quiet() -> None:
     """
     import dask
 
-    patient = {"distributed.comm.timeouts.connect": "300s", "distributed.comm.timeouts.tcp": "300s"}  # of busy machines
     dask.config.set(
         {
             "distributed.scheduler.allowed-failures": 3,
             "distributed.scheduler.worker-ttl": None,
             "distributed.logging.distributed": "critical",
-            **patient,
+            "distributed.comm.timeouts.connect": "300s",  # of busy machines
+            "distributed.comm.timeouts.tcp": "300s",
         }
     )
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -43,14 +43,13 @@ class Tools:
     @cache
     def here() -> Tools:
         """Of this process."""
-        compiler = f"ziglang {metadata.version('ziglang')}"
-        return Tools(__version__, _digest(_sources()), compiler)
+        return Tools(__version__, _sources_sha256(), f"ziglang {metadata.version('ziglang')}")
 
     def __str__(self) -> str:
         return f"Shoehorn {self.shoehorn} ({self.sources[:8]}) with {self.compiler}"
 
 
-def _sources() -> Iterator[tuple[str, bytes]]:
+def _sources_sha256() -> str:
     roots = {
         "generator": paths.MODELS.parent,
         "host": Path(shoehorn_mcu_host.__file__).parent,
@@ -58,17 +57,13 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         "firmware_templates": paths.FIRMWARE_TEMPLATES,
         "boards": paths.BOARDS,
     }
+    total = hashlib.sha256()
     for name, root in roots.items():
         for path in sorted(root.rglob("*")):
             inside = path.relative_to(root)
             if path.suffix in _SUFFIXES and "_data" not in inside.parts and path.is_file():
-                yield f"{name}/{inside.as_posix()}", path.read_bytes()
-
-
-def _digest(files: Iterator[tuple[str, bytes]]) -> str:
-    total = hashlib.sha256()
-    for name, data in files:
-        total.update(f"{name}\0{len(data)}\0".encode() + data)
+                data = path.read_bytes()
+                total.update(f"{name}/{inside.as_posix()}\0{len(data)}\0".encode() + data)
     return total.hexdigest()
 
 

@@ -95,10 +95,7 @@ class Port(AbstractContextManager["Port"]):
 
 
 def _reason(error: Exception) -> str:
-    number = getattr(error, "errno", None)
-    if number in _REASONS:
-        return _REASONS[number]
-    text = str(error)
-    if "refused" in text:
-        return "nothing answers there; is the emulator running?"
-    return f"cannot be opened: {text}"
+    if reason := _REASONS.get(getattr(error, "errno", None) or 0):
+        return reason
+    refused = "refused" in str(error)
+    return "nothing answers there; is the emulator running?" if refused else f"cannot be opened: {error}"

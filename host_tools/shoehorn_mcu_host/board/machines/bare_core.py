@@ -64,8 +64,8 @@ class _Chip:
     def read(self, at: int) -> int:
         """The value of a register."""
         uart, received = self._uart, self._console.received
-        if at == uart["receive"] and received and not self._moves:
-            return received.pop(0)
+        if at == uart["receive"]:
+            return received.pop(0) if received and not self._moves else 0
         if at == uart["status"]:
             self._move()
             if self._moved or (received and not self._moves):
@@ -76,8 +76,6 @@ class _Chip:
                 self.is_idle, self._looks = True, 0
                 self._core.emu_stop()
             return uart["idle"]
-        if at == uart["receive"]:
-            return 0
         if at in self._values:
             return self._values[at]
         return self._kept.get(at, 0) if SYSTEM[0] <= at < SYSTEM[0] + SYSTEM[1] else _READY
