@@ -87,14 +87,8 @@ def checks() -> Iterator[Check]:
 def _python() -> Iterator[Check]:
     here = ".".join(map(str, sys.version_info[:3]))
     wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"] or ""
-    yield Check(
-        "Python",
-        _satisfies(here, wanted),
-        here,
-        "Runs Shoehorn.",
-        f"install Python {wanted} and Shoehorn within it",
-        needed=True,
-    )
+    cure = f"install Python {wanted} and Shoehorn within it"
+    yield Check("Python", _satisfies(here, wanted), here, "Runs Shoehorn.", cure, needed=True)
 
 
 def _packages() -> Iterator[Check]:
@@ -186,15 +180,10 @@ def _platformio() -> Iterator[Check]:
 
 
 def _compilers() -> Iterator[Check]:
-    found = [(each, said) for each in cbuild.compilers() if (said := _asked([*each, "--version"])) is not None]
-    yield Check(
-        "C compiler",
-        bool(found),
-        found[0][1] if found else "none runs",
-        "Compiles the planner and the reference kernels for this machine.",
-        "pip install ziglang, or set CC to a compiler",
-        needed=True,
-    )
+    found = [said for each in cbuild.compilers() if (said := _asked([*each, "--version"])) is not None]
+    purpose = "Compiles the planner and the reference kernels for this machine."
+    cure = "pip install ziglang, or set CC to a compiler"
+    yield Check("C compiler", bool(found), found[0] if found else "none runs", purpose, cure, needed=True)
     yield _program(
         "arm-none-eabi-gcc",
         "Compiles a written library with GCC; Shoehorn's own builds use ziglang.",
@@ -270,13 +259,9 @@ def _current_folder() -> Iterator[Check]:
             fault = ""
     except OSError as error:
         fault = f"not writable ({error.strerror or error})"
-    yield Check(
-        "current folder",
-        not fault,
-        fault or str(Path.cwd()),
-        "Takes the folders that `gen firmware` and `gen library` write by default.",
-        "change to a folder of your own, or give --out",
-    )
+    purpose = "Takes the folders that `gen firmware` and `gen library` write by default."
+    cure = "change to a folder of your own, or give --out"
+    yield Check("current folder", not fault, fault or str(Path.cwd()), purpose, cure)
 
 
 def _serial_ports() -> Iterator[Check]:
