@@ -69,7 +69,11 @@ class Sample:
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes to send, a piece after the other; raises InputError where the file is gone."""
-        data = _bytes(self.path)
+        try:
+            data = read_bytes(self.path, _SAMPLE_BYTES)
+        except OSError as error:
+            why = f"cannot be read ({error.strerror}); was it there when the run began?"
+            raise InputError(f"{self.path}: {why}") from error
         for begin in self.begins:
             piece = data[begin : begin + self.size]
             if len(piece) != self.size:
@@ -151,10 +155,3 @@ def _begins(task: Task, place: str, row: Sequence[str], held: int) -> tuple[int,
     if not size <= held <= _SAMPLE_BYTES:
         raise InputError(f"{place}: {one_line(row[0])} has {held} bytes; a window alone has {size}")
     return tuple(range(0, held - size + 1, stride))
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return read_bytes(path, _SAMPLE_BYTES)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); was it there when the run began?") from error

@@ -12,7 +12,7 @@ import numpy as np
 
 from shoehorn_mcu_host.base.errors import FolderDamaged
 from shoehorn_mcu_host.board.link import Inference, Link, Mode, Progress
-from shoehorn_mcu_host.folder.documents import CURE, Slide, Tensor
+from shoehorn_mcu_host.folder.documents import CURE, Slide
 from shoehorn_mcu_host.folder.plan import Array, End, Plan, alike
 from shoehorn_mcu_host.folder.project import Project
 from shoehorn_mcu_host.folder.vectors import Vector
@@ -85,10 +85,10 @@ class Windows:
         self.reset()
 
     def reset(self) -> None:
-        """All windows are at rest: their rows are 0."""
+        """All windows are at rest: their rows are the stored value of 0."""
         self._whole.reset()
         kinds = (self._whole.tensors[name] for name in self._whole.inputs)
-        self._rows = [np.full(kind.shape, _zero(kind), np.dtype(kind.dtype)) for kind in kinds]
+        self._rows = [np.full(kind.shape, (kind.zero_points or (0,))[0], np.dtype(kind.dtype)) for kind in kinds]
 
     def run(self, rows: Vector) -> Mapping[str, Array]:
         """The outputs of the windows that end with these rows; a pipeline keeps its windows itself."""
@@ -99,11 +99,6 @@ class Windows:
             self._rows = list(rows)
         found = self._whole.run(self._rows)
         return {name: found[name] for name in self._whole.outputs}
-
-
-def _zero(kind: Tensor) -> int:
-    """The stored value of 0."""
-    return kind.zero_points[0] if kind.zero_points else 0
 
 
 @dataclass(frozen=True)
