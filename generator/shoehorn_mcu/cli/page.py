@@ -119,9 +119,7 @@ def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:
     for p in curve:
         more = f"{100 * (p.time - least) / max(1, least):.3f} %"
         share = f"{100 * p.recomputed_macs / max(1, p.macs - p.recomputed_macs):.1f} %" if p.recomputed_macs else ""
-        figures = (p.arena_bytes, p.time, p.steps, p.macs)
-        arena, time, steps, macs = (f"{figure:,}" for figure in figures)
-        rows.append((arena, time, more, steps, macs, share))
+        rows.append((f"{p.arena_bytes:,}", f"{p.time:,}", more, f"{p.steps:,}", f"{p.macs:,}", share))
     head = ("arena", f"predicted {unit_of(planned.unit.stages).value}", *_CURVE)
     print_table(head, rows, right=range(len(head)))
     out.folded(f"predicted from the {ruler(planned.unit.stages)}")

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
+from shoehorn_mcu.firmware.report import Json
 from shoehorn_mcu.importers import Imported, InFloat
 from shoehorn_mcu.ir import DType, Graph, is_a
 from shoehorn_mcu.kernels import row_cost
@@ -23,8 +24,6 @@ _MOST_NAMED = 2  # ops of one reason
 _WIDE = "linear_s8_w16"  # the contract of linear ops whose weights less their zero point need nine bits
 _MOST_PORTABLE = 0.05  # of the predicted time: what an int8 op may take in portable C without being named
 _LINEAR = "convolutions, dense layers and products of matrices"
-
-Json = Mapping[str, object]
 
 
 def slow_parts(model: Imported, graph: Graph, stages: Sequence[Stage], planned: Sequence[Stage]) -> Sequence[Json]:
