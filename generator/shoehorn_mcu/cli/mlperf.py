@@ -65,10 +65,6 @@ class _Asked:
     port: str | None
     emulated: bool
 
-    @property
-    def runs(self) -> bool:
-        return self.emulated or self.port is not None
-
 
 @click.command()
 @click.option("--board", "board_id", required=True, metavar="BOARD", help="The board; `gen boards` lists them.")
@@ -186,7 +182,7 @@ def _benchmark(asked: _Asked, task: Task, models: Path, tell: Callable[[str], No
     try:
         tell(f"{task.id}: building")
         project = _built(asked, task, models, row)
-        if asked.runs:
+        if asked.emulated or asked.port is not None:
             inputs = _inputs(asked, task)
             with _device(asked, project, task, "performance", counted=True) as (device, session):
                 windows = _EMULATED if asked.emulated else modes.Windows()

@@ -6,7 +6,7 @@ import re
 
 import click
 
-from shoehorn_mcu.cli.console import out, print_table
+from shoehorn_mcu.cli.console import figure, out, print_table
 from shoehorn_mcu_host.base.errors import printable
 from shoehorn_mcu_host.validate.comparison import Compared, Comparison, Tolerance
 
@@ -53,8 +53,8 @@ def _title(found: Comparison) -> str:
 def _cells(each: Compared, vectors: int) -> tuple[str, ...]:
     bars = [f"{count:,}" for count in each.histogram] if each.histogram is not None else [""] * 5
     top = "" if each.same_top1 is None else f"{each.same_top1} of {vectors}"
-    noise = "" if each.decibels is None else f"{each.decibels:.1f}"
-    return printable(each.name), f"{each.values:,}", f"{each.largest:.4g}", f"{each.relative:.2g}", noise, *bars, top
+    apart = f"{each.largest:.4g}", f"{each.relative:.2g}", figure(each.decibels, ".1f")
+    return printable(each.name), f"{each.values:,}", *apart, *bars, top
 
 
 def _verdict(found: Comparison) -> str:

@@ -152,9 +152,8 @@ class Rows:
                 row = _read(path)
             except ValueError:
                 damaged.append(path)
-                continue
-            if row is not None:
-                found.append(row)
+            else:
+                found += [row] if row is not None else []
         return sorted(found, key=lambda row: (row["model"], row["board"], row["options"], row["model_path"])), damaged
 
     def forget_parts(self) -> None:
