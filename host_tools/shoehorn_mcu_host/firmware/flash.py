@@ -17,7 +17,7 @@ def _place(project: Project, port: str | None, mount: str | None) -> str:
     tool = project.spec["flash_tool"]
     if mount and tool not in _TAKES_MOUNT:
         raise HostError(f"{project.board_id}: is flashed by {tool}, not onto a drive; leave out --mount")
-    return (mount or port or "") if tool in _TAKES_MOUNT else (port or "")
+    return mount or port or ""
 
 
 def flash(project: Project, port: str | None, mount: str | None, dry_run: bool) -> Sequence[str]:

@@ -6,6 +6,8 @@ Needs -ffunction-sections (one function per section) and -fstack-size-section (C
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,10 +96,8 @@ class _Object:
 
     def mapping(self, section: int) -> list[tuple[int, str]]:
         """Arm's marks of code and data in a section: (offset, "a", "t", "x" or "d")."""
-        marks = [
-            s for s in self.symbols if s["st_shndx"] == section and s.name[:1] == "$" and s.name[1:2] in set("atxd")
-        ]
-        return sorted((s["st_value"], s.name[1]) for s in marks)
+        own = (s for s in self.symbols if s["st_shndx"] == section)
+        return sorted((s["st_value"], s.name[1]) for s in own if re.match(r"\$[atxd]", s.name))
 
 
 def _read(obj: _Object, code: Code) -> None:
@@ -107,17 +107,15 @@ def _read(obj: _Object, code: Code) -> None:
         name = obj.name(symbol)
         assert name is not None
         functions[index] = Function(name, frames.get(index), symbol["st_info"]["bind"] == "STB_WEAK")
-    patched: dict[int, set[int]] = {}
+    patched: defaultdict[int, set[int]] = defaultdict(set)
     for section, offset, kind, target in obj.relocations():
-        patched.setdefault(section, set()).add(offset)
+        patched[section].add(offset)
         if section in functions and machine_code.is_call(obj.machine, kind):
             functions[section].calls.add(target)
         elif not obj.sections[section].name.startswith(_NO_CODE_POINTERS):
             code.taken.add(target)
     for index, function in functions.items():
-        found = machine_code.scan(
-            obj.machine, obj.sections[index].data(), obj.mapping(index), patched.get(index, set())
-        )
+        found = machine_code.scan(obj.machine, obj.sections[index].data(), obj.mapping(index), patched[index])
         function.calls_pointer = found.calls_pointer
         if function.frame is not None:
             function.frame = deepest(function.frame, found.moves)

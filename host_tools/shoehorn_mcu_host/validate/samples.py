@@ -235,10 +235,9 @@ def _image(path: Path, end: End, meaning: Range | None) -> Array:
     else:
         low, high = meaning
         stored = (found.astype(np.float32) * np.float32((high - low) / 255) + np.float32(low)).astype(np.float32)
-    shape = end.outside.shape
     if _channels_first(end):
         stored = stored.transpose(2, 0, 1)
-    return vectors.column(str(path), stored.reshape(1, *shape), end, quantize=True)
+    return vectors.column(str(path), stored.reshape(1, *end.outside.shape), end, quantize=True)
 
 
 def _channels_first(end: End) -> bool:
