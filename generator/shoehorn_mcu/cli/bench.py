@@ -160,5 +160,4 @@ def _print_cores(timing: Bench) -> None:
         each = ", ".join(f"{count:,}" for count in timing.cores.instructions)
         out.say(f"instructions of each core, without waiting: {each}")
     elif timing.no_cycles and timing.cores.count > 1:
-        said = f"those of all {timing.cores.count} cores together, with waiting"
-        out.say(f"instructions: {said}; {timing.no_cycles}")
+        out.say(f"instructions: those of all {timing.cores.count} cores together, with waiting; {timing.no_cycles}")

@@ -26,10 +26,10 @@ class Options(Protocol):
 
 
 class _Lines(Console):
-    """A console for text of which a line may be longer than the terminal is wide."""
+    """A console for lines that may be longer than the terminal is wide."""
 
     def say(self, text: str) -> None:
-        """Prints a line that is not folded, so that it can be copied as a whole."""
+        """Prints a line that is not folded between words: where it goes on is for the terminal to decide."""
         self.print(text, soft_wrap=True)
 
     def folded(self, text: str) -> None:

@@ -254,8 +254,7 @@ def _print_validation(found: Validation, project: Project) -> None:
         bad = f"{found.mismatched_vectors} {verb} ({by}); first in op {found.first_bad_op}"
         out.say(f"{where}, {bad}")
     if found.whole_windows and not found.mismatched_vectors:
-        said = f"outputs of all {found.whole_windows} equal to the model's on the whole window"
-        out.say(f"{said}, from reset on")
+        out.say(f"outputs of all {found.whole_windows} equal to the model's on the whole window, from reset on")
     if (far := found.precise) is not None:
         apart = f"by up to {far.max_abs_diff:.3g} ({far.max_ulp:,} units of the last place)"
         top1 = f"the same largest element in {far.same_top1} of {_vectors(found.vectors)}"

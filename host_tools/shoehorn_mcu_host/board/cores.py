@@ -75,7 +75,7 @@ def slowest(marks: Sequence[Mark], parts: int) -> int:
     clock = [i for i, mark in enumerate(marks) if mark.place == TICKS]
     total = 0
     for first, last in cycles.last_pairs(clock, parts):
-        total += marks[last].busy[0] - marks[first].busy[0]
+        total += _alone(marks[first], marks[last])
         for begin, end in _steps(marks[first:last]):
             total += step(marks[first + begin : first + end + 1]) - _alone(marks[first + begin], marks[first + end])
     return total

@@ -34,7 +34,8 @@ class Kind(IntEnum):
     BYE = 8, "leaving frame mode"
     PUSH = 9, "a row of the input"
     MODEL = 10, "the choice of a model"
-    ROWS = 11, "rows of the output"  # never asked for: it answers RUN and PUSH, as often as needed, before their own
+    # Never asked for: it answers RUN and PUSH, as often as needed, before their own answer.
+    ROWS = 11, "rows of the output"
     MARK = 12, "the choice of what is marked"
 
 
