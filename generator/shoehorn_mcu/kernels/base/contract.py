@@ -101,24 +101,12 @@ def _one_pixel(node: Node) -> Node:
     return Node(node.op, tuple(map(narrow, node.inputs)), narrow(node.output))
 
 
-def _any(node: Node) -> bool:
-    return True
-
-
-def _none(node: Node) -> Values:
-    return {}
-
-
 def _nothing(node: Node) -> tuple[str, ...]:
     return ()
 
 
 def _nowhere(node: Node) -> int | None:
     return None
-
-
-def _as_it_is(node: Node) -> Node:
-    return node
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +121,8 @@ class Contract(Generic[OpT]):
     name: str
     ops: tuple[type[OpT], ...]
     facts: Callable[[Node[OpT]], Values]  # struct members that are the same for all variants
-    plain: Callable[[Node[OpT]], Values] = _none  # the other members, as the oracle and most variants read them
-    accepts: Callable[[Node[OpT]], bool] = _any  # nodes of `ops` that the formula covers
+    plain: Callable[[Node[OpT]], Values] = lambda _: {}  # the other members, as the oracle and most variants read them
+    accepts: Callable[[Node[OpT]], bool] = lambda _: True  # nodes of `ops` that the formula covers
     takes_row: bool = False  # the function takes the number of the output row (before scratch)
     takes_scratch: bool = False
     # The members that differ where the output's pixels begin so many elements apart; None: there is no such member.
@@ -213,22 +201,6 @@ _DIGITS = 8  # hexadecimal ones in the name of a kernel with an op's own arithme
 _WHOLE = (Tile(),)
 
 
-def _all(node: Node, tile: Tile) -> bool:
-    return True
-
-
-def _never(node: Node, tile: Tile) -> None:
-    return None
-
-
-def _no_scratch(node: Node, tile: Tile) -> int:
-    return 0
-
-
-def _pixels(node: Node, tile: Tile) -> int:
-    return tile.sizes.get("pixels", 1)
-
-
 @dataclass(frozen=True, eq=False)
 class Variant(Generic[OpT]):
     """One way to compute a contract: `<contract>_<body>.inc` beside the header, for one instruction set.
@@ -242,13 +214,12 @@ class Variant(Generic[OpT]):
     suffix: str = "c"
     isa: Isa = Isa.C
     body: str = ""  # part of the file's name; empty: the suffix
-    shared: tuple[
-        str, ...
-    ] = ()  # other files beside the body, `<contract>_<shared>.inc`, that it includes, outer first
-    accepts: Callable[[Node[OpT]], bool] = _any  # nodes of the contract that this variant computes
+    # Other files beside the body, `<contract>_<shared>.inc`, that it includes, outer first.
+    shared: tuple[str, ...] = ()
+    accepts: Callable[[Node[OpT]], bool] = lambda _: True  # nodes of the contract that this variant computes
     kinds: tuple[str, ...] = ("",)  # and of which kinds (`Contract.kind`)
     tiles: tuple[Tile, ...] = _WHOLE
-    fits: Callable[[Node[OpT], Tile], bool] = _all  # tiles for an accepted node
+    fits: Callable[[Node[OpT], Tile], bool] = lambda *_: True  # tiles for an accepted node
     same_time: bool = False  # the tiles differ in memory only: they share the costs of the first one
     fixes: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()  # macros that the body is compiled with, besides the tile's
@@ -256,13 +227,14 @@ class Variant(Generic[OpT]):
     written: Callable[[Node[OpT]], tuple[str, ...]] = _nothing
     # Struct members besides the facts; None: the contract's `plain`.
     pack: Callable[[Node[OpT], Tile], Values] | None = None
-    scratch_bytes: Callable[[Node[OpT], Tile], int] = _no_scratch  # for one core
-    pixels_at_once: Callable[[Node[OpT], Tile], int] = _pixels  # of a row, in one pass over the constants
+    scratch_bytes: Callable[[Node[OpT], Tile], int] = lambda *_: 0  # for one core
+    # Of a row, in one pass over the constants.
+    pixels_at_once: Callable[[Node[OpT], Tile], int] = lambda _, tile: tile.sizes.get("pixels", 1)
     # The row input that row y of the output may overwrite: each byte is read before it is written.
     in_place: Callable[[Node[OpT]], int | None] = _nowhere
     choice: str = ""  # the optional choice (passes.CHOICES) that has to be allowed for it
     # The bytes before one of the rows of row input 0 at which row y of the output may begin, if it may overwrite that.
-    behind: Callable[[Node[OpT], Tile], int | None] = _never
+    behind: Callable[[Node[OpT], Tile], int | None] = lambda *_: None
 
     @property
     def is_written(self) -> bool:
@@ -325,7 +297,8 @@ class Instance:
     tile: Tile
     fixed: tuple[tuple[str, int], ...] = ()  # values of struct members
     written: tuple[str, ...] = ()  # macros with their values
-    form: Callable[[Node], Node] = _as_it_is  # makes an op of the contract of the ops that it is given (points.py)
+    # Makes an op of the contract of the ops that it is given (points.py).
+    form: Callable[[Node], Node] = lambda node: node
 
     @property
     def contract(self) -> Contract:
