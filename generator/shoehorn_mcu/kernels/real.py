@@ -262,15 +262,9 @@ _ARITHMETIC: Mapping[str, tuple[str, ...]] = {"": (), "fused": ("SH_FUSED",), "h
 """By the start of a variant's suffix: what the body is compiled with. sh_sums_f32.h has the meaning."""
 
 
-def _is(arithmetic: str) -> Callable[[Node], bool]:
-    def accepts(node: Node) -> bool:
-        return arithmetic == ("half" if _half(node) else "fused" if _fused(node) else "")
-
-    return accepts
-
-
-def _both(one: Callable[[Node[OpT]], bool], other: Callable[[Node], bool]) -> Callable[[Node[OpT]], bool]:
-    return lambda node: one(node) and other(node)
+def _in(arithmetic: str, accepts: Callable[[Node[OpT]], bool]) -> Callable[[Node[OpT]], bool]:
+    """As `accepts`, of nodes in this arithmetic."""
+    return lambda node: accepts(node) and arithmetic == ("half" if _half(node) else "fused" if _fused(node) else "")
 
 
 def _each(of: Variant[OpT], *arithmetic: str) -> tuple[Variant[OpT], ...]:
@@ -281,7 +275,7 @@ def _each(of: Variant[OpT], *arithmetic: str) -> tuple[Variant[OpT], ...]:
             suffix="_".join(filter(None, (kind, of.suffix if of.suffix != "c" or not kind else ""))),
             body=of.body or of.suffix,
             isa=Isa.FPU if of.isa is Isa.C and kind else of.isa,
-            accepts=_both(of.accepts, _is(kind)),
+            accepts=_in(kind, of.accepts),
             defines=_ARITHMETIC[kind],
         )
         for kind in arithmetic
@@ -310,9 +304,7 @@ _DEPTHWISE_NEON = Variant(
     accepts=depthwise_by_fours,
     pack=lambda node, _: _stored(node),
 )
-_MAX_POOL_NEON = Variant(
-    MAX_POOL, lambda node, _: pool.fours_work(node), suffix="neon", isa=Isa.VECTORS, accepts=pool.pooled_by_words
-)
+_MAX_POOL_NEON = Variant(MAX_POOL, pool.fours_work, suffix="neon", isa=Isa.VECTORS, accepts=pool.pooled_by_words)
 _ADD_NEON = Variant(ADD, eights, suffix="neon", isa=Isa.VECTORS, accepts=side_by_side, in_place=element_by_element)
 
 VARIANTS = (

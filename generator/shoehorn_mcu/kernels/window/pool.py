@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,14 +94,18 @@ def _softmaxes(node: Node[Softmax]) -> bool:
     return all_s8(node) and node.output.type.nhwc[3] < 1 << 12  # addends of 1.0 that the sum of exponentials can hold
 
 
+def _lines(node: Node[Pool2d]) -> int:
+    """Lines inside the input, of the windows of all rows."""
+    op = node.op
+    return inside(node.output.type.nhwc[1], op.kernel[0], node.x.type.nhwc[1], op.stride[0], op.padding.top)
+
+
 def _taps(node: Node[Pool2d]) -> tuple[float, float]:
     """Window elements of a row of outputs: those inside the input, and those in the padding."""
     op = node.op
-    _, height, width, _ = node.x.type.nhwc
     _, out_height, out_width, _ = node.output.type.nhwc
-    down = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top)
-    across = inside(out_width, op.kernel[1], width, op.stride[1], op.padding.left)
-    within = down * across / out_height
+    across = inside(out_width, op.kernel[1], node.x.type.nhwc[2], op.stride[1], op.padding.left)
+    within = _lines(node) * across / out_height
     return within, op.kernel[0] * op.kernel[1] * out_width - within
 
 
@@ -143,24 +148,25 @@ MOST_TAPS = 256
 """Taps of a window whose int8 sum fits 16 bits."""
 
 
+def _averaged(pooled: Callable[[Node[Pool2d]], bool]) -> Callable[[Node[Pool2d]], bool]:
+    """As `pooled`, with sums that fit 16 bits."""
+    return lambda node: pooled(node) and math.prod(node.op.kernel) <= MOST_TAPS
+
+
+def _pooled_by_vectors(node: Node[Pool2d]) -> bool:
+    """Whether every window has a column inside the input."""
+    return max(node.op.padding.left, node.op.padding.right) < node.op.kernel[1]
+
+
 def pooled_by_words(node: Node[Pool2d]) -> bool:
     """Whether a pixel has CHANNELS or more, and every window has a column inside the input."""
-    op, channels = node.op, node.output.type.nhwc[3]
-    return channels >= CHANNELS and max(op.padding.left, op.padding.right) < op.kernel[1]
-
-
-def _averaged_by_words(node: Node[Pool2d]) -> bool:
-    """As `pooled_by_words`, with sums that fit 16 bits."""
-    return pooled_by_words(node) and math.prod(node.op.kernel) <= MOST_TAPS
+    return _pooled_by_vectors(node) and node.output.type.nhwc[3] >= CHANNELS
 
 
 def _words_work(node: Node[Pool2d], most: int) -> Work:
     """Taps inside, and the lines and the windows that they are in, per block of 16, 8 or 4 channels, `most` at once."""
-    op = node.op
-    pixels, channels = node.output.type.nhwc[2:]
-    within, _ = _taps(node)
-    out_height, height = node.output.type.nhwc[1], node.x.type.nhwc[1]
-    lines = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top) / out_height
+    _, height, pixels, channels = node.output.type.nhwc
+    (within, _), lines = _taps(node), _lines(node) / height
     sixteens = channels // 16 if most == 16 else 0
     eights, rest = divmod(channels - 16 * sixteens, 8)
     fours = -(-rest // CHANNELS)
@@ -172,11 +178,6 @@ def _words_work(node: Node[Pool2d], most: int) -> Work:
         kernel_rows=pixels * lines * (sixteens + eights + fours),
         blocks=pixels * (sixteens + eights + fours),
     )
-
-
-def _pooled_by_vectors(node: Node[Pool2d]) -> bool:
-    """Whether every window has a column inside the input."""
-    return max(node.op.padding.left, node.op.padding.right) < node.op.kernel[1]
 
 
 def _is_of_squares(node: Node[Pool2d]) -> bool:
@@ -193,11 +194,6 @@ def _squares(node: Node[Pool2d], tile: Tile) -> Work:
     return Work(loops=vectors, blocks=pixels * vectors)
 
 
-def _averaged_by_vectors(node: Node[Pool2d]) -> bool:
-    """As `_pooled_by_vectors`, with sums that fit 16 bits."""
-    return _pooled_by_vectors(node) and math.prod(node.op.kernel) <= MOST_TAPS
-
-
 HALF = 8
 """Channels of half a vector: the fewest that the pools for NEON compute."""
 
@@ -207,41 +203,31 @@ def _pooled_by_halves(node: Node[Pool2d]) -> bool:
     return _pooled_by_vectors(node) and node.output.type.nhwc[3] >= HALF
 
 
-def _averaged_by_halves(node: Node[Pool2d]) -> bool:
-    """As `_pooled_by_halves`, with sums that fit 16 bits."""
-    return _pooled_by_halves(node) and math.prod(node.op.kernel) <= MOST_TAPS
-
-
 def _halves_work(node: Node[Pool2d], tile: Tile) -> Work:
     return _blocks_of_taps(node, HALF)
 
 
 def _vectors_of_taps(node: Node[Pool2d], size: int) -> Work:
     """Taps inside, and the lines and the windows that they are in, per vector of so many channels; of pixels."""
-    op = node.op
-    pixels, channels = node.output.type.nhwc[2:]
+    _, height, pixels, channels = node.output.type.nhwc
     vectors = -(-channels // size)
-    lines = inside(node.output.type.nhwc[1], op.kernel[0], node.x.type.nhwc[1], op.stride[0], op.padding.top)
     return Work(
         pixels=pixels,
         taps=_taps(node)[0] * vectors,
-        kernel_rows=pixels * vectors * lines / node.output.type.nhwc[1],
+        kernel_rows=pixels * vectors * _lines(node) / height,
         blocks=pixels * vectors,
     )
 
 
-def fours_work(node: Node[Pool2d]) -> Work:
+def fours_work(node: Node[Pool2d], tile: Tile) -> Work:
     """Pixels, taps inside, and the lines and the windows that they are in, per block of 16 or 4 channels."""
     return _blocks_of_taps(node, CHANNELS)
 
 
 def _blocks_of_taps(node: Node[Pool2d], least: int) -> Work:
     """Pixels, taps inside, and the lines and the windows that they are in, per block of 16 or `least` channels."""
-    op = node.op
-    pixels, channels = node.output.type.nhwc[2:]
-    within, _ = _taps(node)
-    out_height, height = node.output.type.nhwc[1], node.x.type.nhwc[1]
-    lines = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top) / out_height
+    _, height, pixels, channels = node.output.type.nhwc
+    (within, _), lines = _taps(node), _lines(node) / height
     sixteens, rest = divmod(channels, 16)
     others = -(-rest // least)
     return Work(
@@ -297,10 +283,6 @@ def _means_by_vectors(node: Node[Mean]) -> bool:
 
 def _means_by_words(node: Node[Mean]) -> bool:
     return _means_over_pixels(node, CHANNELS)
-
-
-def _mean_words_work(node: Node[Mean], tile: Tile) -> Work:
-    return _mean_blocks(node, CHANNELS)
 
 
 def _mean_blocks(node: Node[Mean], size: int) -> Work:
@@ -366,15 +348,17 @@ SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, lambda _: {"exps": None},
 
 VARIANTS = (
     portable(AVERAGE_POOL, average_pool2d_work),
-    Variant(AVERAGE_POOL, _average_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_averaged_by_words),
+    Variant(
+        AVERAGE_POOL, _average_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_averaged(pooled_by_words)
+    ),
     Variant(
         AVERAGE_POOL,
         lambda node, _: _vectors_of_taps(node, VECTOR // 2),
         suffix="mve",
         isa=Isa.MVE,
-        accepts=_averaged_by_vectors,
+        accepts=_averaged(_pooled_by_vectors),
     ),
-    Variant(AVERAGE_POOL, _halves_work, suffix="neon", isa=Isa.NEON, accepts=_averaged_by_halves),
+    Variant(AVERAGE_POOL, _halves_work, suffix="neon", isa=Isa.NEON, accepts=_averaged(_pooled_by_halves)),
     portable(MAX_POOL, _max_pool2d_s8_work),
     Variant(
         MAX_POOL,
@@ -388,7 +372,9 @@ VARIANTS = (
     portable(POOL_16, average_pool2d_work),
     Variant(MAX_POOL, lambda node, _: _words_work(node, 16), suffix="simd32", isa=Isa.SIMD32, accepts=pooled_by_words),
     portable(MEAN, _mean_work),
-    Variant(MEAN, _mean_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_means_by_words),
+    Variant(
+        MEAN, lambda node, _: _mean_blocks(node, CHANNELS), suffix="simd32", isa=Isa.SIMD32, accepts=_means_by_words
+    ),
     Variant(MEAN, lambda node, _: _mean_blocks(node, VECTOR), suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),
     portable(SOFTMAX, _softmax_work),
     Variant(
