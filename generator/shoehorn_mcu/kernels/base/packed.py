@@ -257,3 +257,8 @@ def turns_of(run: int) -> int:
 def clamps(low: float, high: float) -> bool:
     """Whether the kernel clamps its outputs in a loop of their own."""
     return (low, high) != (X_LOW, X_HIGH)
+
+
+def clamped(node: Node[LinearOp]) -> int:
+    """The outputs of a row that the kernel clamps in such a loop."""
+    return node.output.type.row_elements * clamps(node.op.clamp.low, node.op.clamp.high)

@@ -18,7 +18,7 @@ from shoehorn_mcu.kernels.base.operands import behind_pixels
 from shoehorn_mcu.kernels.base.packed import (
     INPUTS,
     OUTPUTS,
-    clamps,
+    clamped,
     is_packable,
     linear,
     pack,
@@ -143,14 +143,12 @@ def _counted(node: Node[Conv2d], tile: Tile, own: Callable[[_Pass], Work]) -> Wo
     """Counts of the loops over pixels, blocks of outputs and groups of four inputs, for one to three pixels; of how
     runs are found, or windows copied; and what a body counts of its `own`.
     """
-    op = node.op
-    pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, _ = node.weights.type.shape
     windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
     copied = windows and is_copied(node)
     count = 1 if copied else height * width
     joined = 0.0 if copied else _joined_rows(node)
-    total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
+    total = Work(clamped=clamped(node))
     for (length, inside), times in groups(node, tile.sizes["pixels"]):
         by_line = joined * inside
         runs = by_line * height + (1 - by_line) * count if count > 1 else 1
@@ -234,12 +232,10 @@ def _pack_lines(node: Node[Conv2d], tile: Tile, apart: bool = False) -> dict[str
 
 def _lines_work(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of pairs of pixels (a last single one is a pair), of their lines, and of what `_wide_work` counts."""
-    op = node.op
-    pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, _ = node.weights.type.shape
     fours, blocks = _elements(node) // INPUTS, _blocks(node)
     joined = _joined_rows(node)
-    total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
+    total = Work(clamped=clamped(node))
     for (_, inside), pairs in groups(node, 2):
         by_line = joined * inside
         total += Work(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
-from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamps, is_packable, linear, pack, turns_of
+from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamped, is_packable, linear, pack, turns_of
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import DENSE
 from shoehorn_mcu.kernels.linear.offsets import with_offsets
@@ -22,7 +22,7 @@ def _pack(node: Node[Dense], tile: Tile) -> dict[str, Value]:
 
 def _work(node: Node[Dense], tile: Tile) -> Work:
     """Counts of the loops over vectors, blocks of four outputs and groups of four inputs."""
-    op, positions = node.op, node.output.type.nhwc[2]
+    positions = node.output.type.nhwc[2]
     outputs, inputs = node.weights.type.shape
     blocks = positions * -(-outputs // OUTPUTS)
     return Work(
@@ -31,7 +31,7 @@ def _work(node: Node[Dense], tile: Tile) -> Work:
         single_fours=blocks * -(-inputs // INPUTS),
         turns=blocks * turns_of(inputs),
         overlaps=blocks * (inputs % INPUTS > 0),
-        clamped=positions * outputs * clamps(op.clamp.low, op.clamp.high),
+        clamped=clamped(node),
     )
 
 

@@ -10,7 +10,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import ALIGNMENT, behind_pixels
-from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamps, is_packable, linear, pack_words, rounded_up
+from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamped, is_packable, linear, pack_words, rounded_up
 from shoehorn_mcu.kernels.base.rounding import UP_BYTE, UP_POINT, Int64s, Up, clamp_of
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
@@ -125,7 +125,7 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
         rows_of_calls=calls,
         framed=framed,
         framed_bytes=framed * (width + op.stride[1]) * inputs,
-        clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high),
+        clamped=clamped(node),
     )
     for name, times, turn in (("single", pixels % 2, TURNS[1]), ("pair", pixels // 2, TURNS[2])):
         total += Work(

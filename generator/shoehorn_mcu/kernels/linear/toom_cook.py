@@ -25,7 +25,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import ALIGNMENT, OFFSETS, behind_pixels
-from shoehorn_mcu.kernels.base.packed import Linear, clamps, filled, linear, scaled_exactly, sums_of
+from shoehorn_mcu.kernels.base.packed import Linear, clamped, filled, linear, scaled_exactly, sums_of
 from shoehorn_mcu.kernels.base.rounding import (
     UP_POINT,
     UP_SCALED,
@@ -220,7 +220,7 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
         pairs=blocks * points * pairs,
         outputs=rows * whole * together * outputs,
         other_outputs=rows * (pixels - whole * together) * outputs,
-        clamped=rows * pixels * outputs * clamps(op.clamp.low, op.clamp.high),
+        clamped=rows * clamped(node),
         down=0 if rows == 1 else groups * pairs * points // 2,
     )
 
