@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.contract import Tile, Variant
 from shoehorn_mcu.kernels.base.operands import kind_of_weights
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
-from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, adjacent, even, layer_of, packable_by_pairs, tables_of
+from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, adds_pairs, adjacent, even, packing, tables_of
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
 from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.machine.targets import Isa
@@ -44,8 +44,7 @@ def pack_3x3(of: Depthwise) -> Int32s:
 
 def _packed(of: Depthwise, *parts: Int32s) -> Int32s:
     """The parts of each 16 channels side by side, [block][words], and the padding."""
-    padding = np.full(-(-of.weights.shape[1] // 4) * 4, of.x_zero, np.int8).view("<i4")
-    return np.concatenate([np.concatenate(parts, axis=1).ravel(), padding]).astype(np.int32)
+    return np.concatenate([np.concatenate(parts, axis=1).ravel(), of.padding]).astype(np.int32)
 
 
 def _filled(of: Depthwise) -> Depthwise:
@@ -79,15 +78,6 @@ def _in_order(rows: NDArray[Any]) -> Int32s:
     return by_block.reshape(len(by_block), -1).astype(np.int32)
 
 
-def _accepts(node: Node[DepthwiseConv2d]) -> bool:
-    """An output channel per input channel, and exact."""
-    return node.weights.type.shape[3] == node.x.type.nhwc[3] and packable_by_pairs(layer_of(node))
-
-
-def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
-    return all_in_weights(pack(layer_of(node)))
-
-
 def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of pixels, vectors of channels, whole ones or not, and pairs of taps; and of the tables of taps."""
     op = node.op
@@ -109,11 +99,7 @@ def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
 
 
 def _accepts_3x3(node: Node[DepthwiseConv2d]) -> bool:
-    return node.weights.type.shape[1:3] == (3, 3) and _accepts(node)
-
-
-def _pack_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
-    return all_in_weights(pack_3x3(layer_of(node)))
+    return node.weights.type.shape[1:3] == (3, 3) and adds_pairs(node)
 
 
 def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
@@ -136,10 +122,10 @@ def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     return total
 
 
-_ANY = Variant(DEPTHWISE, _work, suffix="mve", shared=("taps",), isa=Isa.MVE, accepts=_accepts, pack=_pack)
+_ANY = Variant(DEPTHWISE, _work, suffix="mve", shared=("taps",), isa=Isa.MVE, accepts=adds_pairs, pack=packing(pack))
 
 VARIANTS = (
     _ANY,
     with_offsets(_ANY),
-    Variant(DEPTHWISE, _work_3x3, suffix="mve_3x3", isa=Isa.MVE, accepts=_accepts_3x3, pack=_pack_3x3),
+    Variant(DEPTHWISE, _work_3x3, suffix="mve_3x3", isa=Isa.MVE, accepts=_accepts_3x3, pack=packing(pack_3x3)),
 )

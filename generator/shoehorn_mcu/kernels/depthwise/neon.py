@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.contract import Tile, Variant
 from shoehorn_mcu.kernels.base.operands import kind_of_weights
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.depthwise.simd32 import (
     Depthwise,
+    adds_pairs,
     adjacent,
     blocks_of,
-    layer_of,
-    packable_by_pairs,
+    packing,
     tables_of,
 )
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
@@ -56,18 +56,12 @@ def pack(of: Depthwise) -> Int32s:
     if of.offsets.any():
         taps = np.concatenate([taps, of.offsets.astype(np.int8)[None]])
     words = np.concatenate([bias, by_block(taps).view("<i4"), multipliers, rights], axis=1)
-    padding = np.full(-(-channels // 4) * 4, of.x_zero, np.int8).view("<i4")
-    return np.concatenate([words.ravel(), padding]).astype(np.int32)
+    return np.concatenate([words.ravel(), of.padding]).astype(np.int32)
 
 
 def _accepts(node: Node[DepthwiseConv2d]) -> bool:
     """An output channel per input channel, of these at least HALF, and exact."""
-    channels = node.x.type.nhwc[3]
-    return node.weights.type.shape[3] == channels >= HALF and packable_by_pairs(layer_of(node))
-
-
-def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
-    return all_in_weights(Packed(pack(layer_of(node)), VECTOR))
+    return node.x.type.nhwc[3] >= HALF and adds_pairs(node)
 
 
 def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
@@ -86,8 +80,7 @@ def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
 
 def _accepts_few(node: Node[DepthwiseConv2d]) -> bool:
     """As `_accepts`, of fewer channels: adjacent pixels are computed as if they were one, at a stride of 1."""
-    channels = node.x.type.nhwc[3]
-    return node.weights.type.shape[3] == channels < HALF and packable_by_pairs(layer_of(node))
+    return node.x.type.nhwc[3] < HALF and adds_pairs(node)
 
 
 def _repeated(of: Depthwise) -> Depthwise:
@@ -117,9 +110,8 @@ def _work_few(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
 
 def _accepts_dots(node: Node[DepthwiseConv2d]) -> bool:
     """Windows of 3x3 at a stride of 1 or 2, of VECTOR channels or more, and exact."""
-    _, *window, outputs = node.weights.type.shape
-    of_window = window == [3, 3] and node.op.dilation[1] == 1 and node.op.stride[1] in (1, 2)
-    return of_window and node.x.type.nhwc[3] == outputs >= VECTOR and packable_by_pairs(layer_of(node))
+    of_window = node.weights.type.shape[1:3] == (3, 3) and node.op.dilation[1] == 1 and node.op.stride[1] in (1, 2)
+    return of_window and node.x.type.nhwc[3] >= VECTOR and adds_pairs(node)
 
 
 def pack_dots(of: Depthwise) -> Int32s:
@@ -131,10 +123,6 @@ def pack_dots(of: Depthwise) -> Int32s:
     bias, *others = (each.astype(np.int32)[at] for each in (of.bias, *scales))
     words = np.concatenate([bias, weights.view("<i4"), *others], axis=1)
     return np.concatenate([words.ravel(), np.full(VECTOR, of.x_zero, np.int8).view("<i4")]).astype(np.int32)
-
-
-def _pack_dots(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
-    return all_in_weights(Packed(pack_dots(layer_of(node)), VECTOR))
 
 
 def _dots_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
@@ -150,7 +138,8 @@ def _dots_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     )
 
 
-_NEON = Variant(DEPTHWISE, _work, suffix="neon", shared=("taps",), isa=Isa.NEON, accepts=_accepts, pack=_pack)
+_PACK = packing(pack, VECTOR)
+_NEON = Variant(DEPTHWISE, _work, suffix="neon", shared=("taps",), isa=Isa.NEON, accepts=_accepts, pack=_PACK)
 
 _FEW = Variant(
     DEPTHWISE,
@@ -161,9 +150,10 @@ _FEW = Variant(
     isa=Isa.NEON,
     accepts=_accepts_few,
     defines=("SH_FEW",),
-    pack=lambda node, _: all_in_weights(Packed(pack(_repeated(layer_of(node))), VECTOR)),
+    pack=packing(lambda of: pack(_repeated(of)), VECTOR),
 )
 
-_DOT = Variant(DEPTHWISE, _dots_work, suffix="neon_dot", isa=Isa.DOT, accepts=_accepts_dots, pack=_pack_dots)
+_PACK_DOTS = packing(pack_dots, VECTOR)
+_DOT = Variant(DEPTHWISE, _dots_work, suffix="neon_dot", isa=Isa.DOT, accepts=_accepts_dots, pack=_PACK_DOTS)
 
 VARIANTS = (_NEON, _FEW, _DOT, *(with_offsets(variant, sums=False) for variant in (_NEON, _FEW)))

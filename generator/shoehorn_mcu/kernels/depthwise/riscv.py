@@ -26,8 +26,7 @@ def pack(of: Depthwise) -> Int32s:
 
     Weights with offsets are halfwords, others are bytes.
     """
-    channels = of.weights.shape[1]
-    at = blocks_of(channels, EIGHT)
+    at = blocks_of(of.weights.shape[1], EIGHT)
 
     def by_block(rows: NDArray[np.generic]) -> NDArray[np.generic]:
         """[rows][channel] as [block][rows * 8]."""
@@ -36,8 +35,7 @@ def pack(of: Depthwise) -> Int32s:
     scaled = scales(of.multipliers, of.shifts, of.y_zero)[at].reshape(len(at), -1)
     weights = of.whole.astype(np.int16 if of.offsets.any() else np.int8)
     words = np.concatenate([of.bias[at], by_block(weights).view("<i4"), scaled], axis=1)
-    padding = np.full(-(-channels // 4) * 4, of.x_zero, np.int8).view("<i4")
-    return np.concatenate([words.ravel(), padding]).astype(np.int32)
+    return np.concatenate([words.ravel(), of.padding]).astype(np.int32)
 
 
 def _accepts(node: Node[DepthwiseConv2d]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.contract import WORD, Packed, Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import (
     HELD,
@@ -24,7 +24,7 @@ from shoehorn_mcu.kernels.base.operands import (
     holds,
     offsets_of,
 )
-from shoehorn_mcu.kernels.base.packed import NONE, X_HIGH, clamps, constant_channels, constants_of, totals_of
+from shoehorn_mcu.kernels.base.packed import NONE, X_HIGH, clamped, constant_channels, constants_of, totals_of
 from shoehorn_mcu.kernels.base.rounding import (
     UP_POINT,
     Clamp,
@@ -69,6 +69,11 @@ class Depthwise(NamedTuple):
     def totals(self) -> tuple[Int64s, Int64s]:
         """The least and the greatest total of all int8 inputs, bias included, per channel."""
         return totals_of(self.whole.T, self.bias)
+
+    @property
+    def padding(self) -> Int32s:
+        """A pixel in the padding: x_zero for each channel, up to a multiple of four."""
+        return np.full(-(-self.weights.shape[1] // 4) * 4, self.x_zero, np.int8).view("<i4").astype(np.int32)
 
     @property
     def doubled(self) -> NDArray[np.int8]:
@@ -138,7 +143,7 @@ def pack(of: Depthwise, up: Up | None = None) -> Int32s:
         scales = np.stack([up.multiplier, up.addend], axis=1)
     bias = (of if up is None else up).bias.astype(np.int64) << left
     words = np.concatenate([bias[at], _words(first), _words(others), scales[at].reshape(count, -1)], axis=1)
-    return np.concatenate([words.ravel(), _padding(of, count)]).astype(np.int32)
+    return np.concatenate([words.ravel(), of.padding]).astype(np.int32)
 
 
 def pack_strip(of: Depthwise, up: Up) -> Int32s:
@@ -151,12 +156,7 @@ def pack_strip(of: Depthwise, up: Up) -> Int32s:
     words = np.concatenate([_words(columns), _words(last)], axis=1)
     scales = np.stack([up.multiplier, up.bias.astype(np.int64) << up.left, up.addend], axis=1)
     constants = np.concatenate([words, scales], axis=1)[at]
-    return np.concatenate([constants.ravel(), _padding(of, len(at))]).astype(np.int32)
-
-
-def _padding(of: Depthwise, blocks: int) -> Int32s:
-    """x_zero for each channel of so many blocks of four."""
-    return np.full(blocks * CHANNELS, of.x_zero, np.int8).view("<i4").astype(np.int32)
+    return np.concatenate([constants.ravel(), of.padding]).astype(np.int32)
 
 
 def _words(halfwords: NDArray[np.int16]) -> Int32s:
@@ -173,10 +173,22 @@ def layer_of(node: Node[DepthwiseConv2d]) -> Depthwise:
     return Depthwise(taps, *scales, node.x.type.quantised.zero_point, node.output.type.quantised.zero_point, offsets)
 
 
+def packing(
+    words: Callable[[Depthwise], Int32s], alignment: int = WORD
+) -> Callable[[Node[DepthwiseConv2d], Tile], dict[str, Value]]:
+    """`Variant.pack` of a kernel that reads these words of its layer, aligned to so many bytes."""
+    return lambda node, _: all_in_weights(Packed(words(layer_of(node)), alignment))
+
+
 @known
 def _accepts(node: Node[DepthwiseConv2d]) -> bool:
     """An output channel per input channel, and exact."""
     return _apart(node) and packable(layer_of(node))
+
+
+def adds_pairs(node: Node[DepthwiseConv2d]) -> bool:
+    """The same for kernels that add two taps in 16 bits."""
+    return _apart(node) and packable_by_pairs(layer_of(node))
 
 
 def _apart(node: Node[DepthwiseConv2d]) -> bool:
@@ -253,7 +265,7 @@ def _strip_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
         runs=blocks * runs,
         twos=blocks * turns * (stride == 1),
         ones=blocks * turns * (stride == 2),
-        clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+        clamped=clamped(node),
     )
 
 
@@ -266,7 +278,6 @@ def _accepts_narrow(node: Node[DepthwiseConv2d]) -> bool:
 
 def _narrow_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of blocks of four channels, of pairs of columns behind the first in these, and of last single columns."""
-    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
     blocks = -(-channels // CHANNELS)
     return Work(
@@ -274,13 +285,12 @@ def _narrow_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
         twos=blocks * (pixels // 2 - 1),
         ones=blocks * (pixels % 2),
         overlaps=channels % CHANNELS > 0,
-        clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+        clamped=clamped(node),
     )
 
 
 def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of pixels, blocks of four channels, and taps; and of the tables of taps."""
-    op = node.op
     _, height, width, _ = node.weights.type.shape
     pixels, channels = node.output.type.nhwc[2:]
     blocks = pixels * -(-channels // CHANNELS)
@@ -293,7 +303,7 @@ def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
             blocks=blocks,
             fours=blocks * (_rounded(height * width) // 4),
             overlaps=pixels * (channels % CHANNELS > 0),
-            clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+            clamped=clamped(node),
         )
     )
 

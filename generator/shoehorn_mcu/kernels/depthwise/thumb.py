@@ -105,8 +105,7 @@ def _pack_column(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
     weights = np.zeros((channels, -(-taps // 4) * 4), np.int8)
     weights[:, :taps] = of.weights.T
     words = np.concatenate([weights.view("<i4"), scales], axis=1).astype(np.int32).ravel()
-    padding = np.full(-(-channels // 4) * 4, of.x_zero, np.int8).view("<i4").astype(np.int32)
-    return all_in_weights(np.concatenate([words, padding]))
+    return all_in_weights(np.concatenate([words, of.padding]))
 
 
 def _column_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
