@@ -11,7 +11,7 @@ from functools import cache
 from math import inf
 from threading import current_thread, main_thread
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 # Any thread may receive the signal, but Python handles it in the main one, between two bytecodes; C code that was just
@@ -38,6 +38,15 @@ def interruptible(work: Callable[[], T], stop: Callable[[], None], seconds: floa
                 stop()
                 wait([future], _LOOK_SECONDS)
     return future.result()
+
+
+def stoppable(work: Callable[[], T], stop: Any, seconds: float | None = None) -> T:
+    """The same for C that ends soon after its flag `stop`, an `int32_t *`, is 1."""
+
+    def halt() -> None:
+        stop[0] = 1
+
+    return interruptible(work, halt, seconds)
 
 
 @contextmanager

@@ -71,6 +71,12 @@ def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
     return _compiled(name, header, sources, (), opened)
 
 
+def library(module: str, name: str, header: str, *sources: str) -> Callable[[], Library]:
+    """Loads the files beside a module, which is given by its `__file__`, once and on first use. HostError as `load`."""
+    folder = Path(module).parent
+    return cache(lambda: load(name, folder / header, [folder / source for source in sources]))
+
+
 def _interface(made: Path, header: Path) -> Any:
     """What cffi reads in the header. It is kept as Python beside the library, as reading C takes long."""
     if not is_own(made):

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from shoehorn_mcu.planner.live_ranges import LiveRanges, Row, live_ranges, rows_of_root
@@ -24,7 +23,7 @@ from shoehorn_mcu.planner.memory_plan import Step
 from shoehorn_mcu.planner.problem import ALIGNMENT, OpSpec, Problem, Read, aligned
 from shoehorn_mcu_host.base import cbuild
 
-_HERE = Path(__file__).parent
+_library = cbuild.library(__file__, "shoehorn_flow", "flow.h", "flow.c")
 _NO_LIMIT = 1 << 62
 _REMEMBERED = 8  # orders of all ops with their live ranges, and groups of ops with the rows around them
 
@@ -332,12 +331,6 @@ def _around(flow: Flow, start: int, end: int) -> _Around:
             found.kept.extend(later)
             found.given.extend(each for each in flow._row[name] if there and flow._last(each) >= start)
     return found
-
-
-@cache
-def _library() -> cbuild.Library:
-    """The compiled C. HostError: no compiler here can compile it."""
-    return cbuild.load("shoehorn_flow", _HERE / "flow.h", [_HERE / "flow.c"])
 
 
 class _Native:

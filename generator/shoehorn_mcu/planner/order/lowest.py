@@ -24,17 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate
 from math import gcd
-from pathlib import Path
 
-from shoehorn_mcu.planner.interruptible import interruptible
+from shoehorn_mcu.planner.interruptible import stoppable
 from shoehorn_mcu.planner.live_ranges import Row
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu_host.base import cbuild
 
-_HERE = Path(__file__).parent
+_SOURCES = ("lowest.c", "deduce.c", "precede.c", "cuts.c", "beam.c", "again.c")
+_library = cbuild.library(__file__, "shoehorn_lowest", "lowest.h", *_SOURCES)
 _MOST_BYTES = 1 << 29
 _BRIEF_WORK = 60_000_000  # a quarter of a second at most
 
@@ -206,11 +206,7 @@ class Lowest:
 
     def _beside(self, call: Callable[[], int], work: int) -> int:
         """What C gives; of much work beside the main thread, which hears Ctrl-C."""
-
-        def halt() -> None:
-            self._stop[0] = 1
-
-        return int(call() if work <= _BRIEF_WORK else interruptible(call, halt))
+        return int(call() if work <= _BRIEF_WORK else stoppable(call, self._stop))
 
     @property
     def deduced(self) -> int:
@@ -221,10 +217,3 @@ class Lowest:
     def flows(self) -> int:
         """So far."""
         return int(self._lib.sh_lowest_flows(self._state))
-
-
-@cache
-def _library() -> cbuild.Library:
-    """The compiled C. HostError: no compiler here can compile it."""
-    sources = [_HERE / name for name in ("lowest.c", "deduce.c", "precede.c", "cuts.c", "beam.c", "again.c")]
-    return cbuild.load("shoehorn_lowest", _HERE / "lowest.h", sources)

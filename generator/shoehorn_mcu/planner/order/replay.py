@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from shoehorn_mcu.planner.live_ranges import OrderFault, Row
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu_host.base import cbuild
 
-_HERE = Path(__file__).parent
+_library = cbuild.library(__file__, "shoehorn_replay", "replay.h", "replay.c")
 _REMEMBERED = 8  # orders, and flows as C sees them
 
 
@@ -95,12 +94,6 @@ def _arrive(order: RowOrder) -> None:
     early = np.flatnonzero(arrived != np.arange(len(arrived)))
     if len(early):
         raise OrderFault(f"row {arrived[early[0]]} of the input arrives where row {early[0]} is next")
-
-
-@cache
-def _library() -> cbuild.Library:
-    """The compiled C. HostError: no compiler here can compile it."""
-    return cbuild.load("shoehorn_replay", _HERE / "replay.h", [_HERE / "replay.c"])
 
 
 @lru_cache(_REMEMBERED)

@@ -8,9 +8,7 @@ first reader, a smaller one towards the rows that it reads.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +19,7 @@ from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu_host.base import cbuild
 
-_HERE = Path(__file__).parent
+_library = cbuild.library(__file__, "shoehorn_shorten", "shorten.h", "shorten.c")
 _Bytes = NDArray[np.int64]
 
 
@@ -144,12 +142,6 @@ class _Shortening:
         """Moves each of these events, one after the other, to where the fewest bytes wait."""
         self._events[0 : len(events)] = events
         self._move(self._links_c, self._order_c, self._events, len(events))
-
-
-@cache
-def _library() -> cbuild.Library:
-    """The compiled C. HostError: no compiler here can compile it."""
-    return cbuild.load("shoehorn_shorten", _HERE / "shorten.h", [_HERE / "shorten.c"])
 
 
 def _marked(places: Collection[int], count: int) -> list[int]:

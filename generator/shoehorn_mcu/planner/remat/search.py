@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 
 from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.planner.effort import REMAT
@@ -15,7 +13,7 @@ from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, duration
 from shoehorn_mcu.planner.remat.units import scaled
 from shoehorn_mcu_host.base import cbuild
 
-_HERE = Path(__file__).parent
+library = cbuild.library(__file__, "shoehorn_remat", "search.h", "search.c", "moves.c", "state.c")
 
 
 @dataclass(frozen=True)
@@ -37,13 +35,6 @@ ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
 QUICK = Phase(4e-3, 8e-7, 0.1)
 ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.15))
 REFINE = (Phase(1e-4, 5e-7, 0.4), Phase(5e-5, 5e-7, 0.4))  # of graphs of many nodes, from good sequences
-
-
-@cache
-def library() -> cbuild.Library:
-    """The compiled C. HostError: no compiler here can compile it."""
-    sources = [_HERE / name for name in ("search.c", "moves.c", "state.c")]
-    return cbuild.load("shoehorn_remat", _HERE / "search.h", sources)
 
 
 class _Walker:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from shoehorn_mcu.planner.interruptible import interruptible
+from shoehorn_mcu.planner.interruptible import stoppable
 from shoehorn_mcu_host.base import cbuild
 
-_HERE = Path(__file__).parent
-_SOURCES = ("greedy.c", "search.c", "sections.c")
+library = cbuild.library(__file__, "shoehorn_allocate", "allocate.h", "greedy.c", "search.c", "sections.c")
 
 
 class Ending(Enum):
@@ -55,12 +52,6 @@ class SearchResult:
     work: int
 
 
-@cache
-def library() -> cbuild.Library:
-    """The compiled C. HostError: no compiler here can compile it."""
-    return cbuild.load("shoehorn_allocate", _HERE / "allocate.h", [_HERE / name for name in _SOURCES])
-
-
 class Native:
     """One problem as C sees it."""
 
@@ -94,10 +85,7 @@ class Native:
             search: Any = self._library.lib.sh_alloc_search
             return int(search(self._problem, capacity, rank_c, weights_c, effort, stop, offsets))
 
-        def halt() -> None:
-            stop[0] = 1
-
-        ending = Ending(interruptible(run, halt, deadline - perf_counter()))
+        ending = Ending(stoppable(run, stop, deadline - perf_counter()))
         if ending is Ending.MEMORY:
             raise MemoryError
         return SearchResult(ending, tuple(offsets) if ending is Ending.FOUND else (), effort.nodes, effort.work)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu.planner.effort import SWEEP
-from shoehorn_mcu.planner.interruptible import interruptible
+from shoehorn_mcu.planner.interruptible import stoppable
 from shoehorn_mcu.planner.placement.bundles import Bundle, joined, profile
 from shoehorn_mcu_host.base import cbuild
 
-_HERE = Path(__file__).parent
+library = cbuild.library(__file__, "shoehorn_sweep", "sweep.h", "beam.c", "fit.c", "sweep.c")
 _LEAST_WEIGHT = 1e-6  # of a time, so that each one counts
 MOST_HEIGHT = 2**29 - 1  # bytes; C adds three of these in 32 bits
 
@@ -48,12 +46,6 @@ class SweepSettings:
     front: Front = Front.LARGE
     noise: float = 0.0  # random change of costs, as a share of them
     seed: int = 1
-
-
-@cache
-def library() -> cbuild.Library:
-    """The compiled C. HostError: no compiler here can compile it."""
-    return cbuild.load("shoehorn_sweep", _HERE / "sweep.h", [_HERE / name for name in ("beam.c", "fit.c", "sweep.c")])
 
 
 @dataclass(frozen=True)
@@ -188,13 +180,7 @@ class Sweep:
     def _beside(self, work: Callable[[Any], int], brief: bool) -> int:
         """What C gives, which looks at a flag to stop: so Ctrl-C is heard, after the end where that is soon."""
         stop = self._ffi.new("int32_t *", 0)
-        if brief:
-            return work(stop)
-
-        def halt() -> None:
-            stop[0] = 1
-
-        return interruptible(lambda: work(stop), halt)
+        return work(stop) if brief else stoppable(lambda: work(stop), stop)
 
     def _by_bundle(self, found: Any) -> list[int]:
         """What was found, for each bundle as it was given."""
