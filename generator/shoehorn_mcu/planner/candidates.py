@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from time import perf_counter
 
 from shoehorn_mcu.planner import whole_tensors
@@ -124,8 +125,7 @@ class Candidates:
             if layout.arena_bytes > capacity:
                 return
             made = self._laid(layout, least(flow), [self._composites[each] for each in plan.cascades], AGAIN)
-            reason = f"{100 * self.extra(made):.2f} % more work, the least found"
-            yield replace(made, outcome=replace(made.outcome, reason=reason))
+            yield made.because(f"{100 * self.extra(made):.2f} % more work, the least found")
 
     def keeping_as_small(self, plan: Plan) -> Iterator[Plan]:
         """As `keeping` within the arena of a plan that recomputes rows, with its bound unless they are below that."""
@@ -306,7 +306,7 @@ class Candidates:
             reason += f"proven minimal among {of} that fit"
         else:
             reason += f"lower bound {_percent(bound, work)} for {of} that fit"
-        return replace(plan, outcome=replace(plan.outcome, reason=reason))
+        return plan.because(reason)
 
     def _rows(self, most_bytes: int) -> Iterator[Plan]:
         """Plans by rows with a peak of at most `most_bytes`, without recomputation."""
@@ -323,9 +323,8 @@ class Candidates:
         """
         for search in searches:
             partitions, _ = search.lowest()
-            for partition in [each for each in partitions if any(group.composites for group in each.groups)][
-                : CANDIDATE.PACKED
-            ]:
+            banded = (each for each in partitions if any(group.composites for group in each.groups))
+            for partition in islice(banded, CANDIDATE.PACKED):
                 if partition.peak >= most_bytes:
                     break
                 plan = self._plan(partition, most_bytes)

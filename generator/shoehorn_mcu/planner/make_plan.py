@@ -45,14 +45,6 @@ class PlanFault(ShoehornError):
     kind = "defect"
 
 
-def _silent(_: str) -> None:
-    pass
-
-
-def _any(_: Plan) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Weighing:
     """How the fastest plan is compared with a smaller one: `price` returns a plan's predicted time.
@@ -91,7 +83,7 @@ def make_plan(
     problem: Problem,
     goal: Goal = Goal.TIME,
     most_macs: int | None = 0,
-    say: Callable[[str], None] = _silent,
+    say: Callable[[str], None] = lambda _: None,
     weighing: Weighing | None = None,
     scope: Scope = EVERYWHERE,
 ) -> Plan:
@@ -127,7 +119,8 @@ class _Search:
         self, problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, scope: Scope
     ) -> None:
         self._capacity, self._in_time, self._candidates = problem.capacity_bytes, goal is Goal.TIME, candidates
-        self._weighing, self._quick_refusal, self._usable = weighing, scope.quick_refusal, scope.usable or _any
+        self._weighing, self._quick_refusal = weighing, scope.quick_refusal
+        self._usable = scope.usable or (lambda _: True)
         self._keep_rows = scope.keep_rows and not (scope.brief and goal is Goal.SRAM)
         self._best: Plan | None = None  # the smallest one so far
         self._fitting: Plan | None = None  # of those that fit the one with the least work
@@ -142,7 +135,7 @@ class _Search:
         except KeyboardInterrupt:
             if self._best is None:
                 raise
-            return _because(self._fitting or self._best, INTERRUPTED)
+            return (self._fitting or self._best).because(INTERRUPTED)
 
     def _fastest(self) -> Plan | None:
         """The plan that fits with the least work; None where none does."""
@@ -151,7 +144,7 @@ class _Search:
         for plan in candidates.within(limit):
             self._best = _lower(self._best, plan)
             if plan.arena_bytes <= limit and self._usable(plan):
-                self._fitting = _because(plan, plan.outcome.reason or _FASTEST)
+                self._fitting = plan.because(plan.outcome.reason or _FASTEST)
                 for kept in candidates.keeping(plan, limit) if self._keep_rows else ():
                     self._fitting = kept
                 if not candidates.costly(plan, self._fitting, limit):
@@ -161,7 +154,7 @@ class _Search:
             self._best = _lower(self._best, plan)
             less = self._fitting is None or candidates.extra(plan) < candidates.extra(self._fitting)
             if plan.arena_bytes <= limit and less and self._usable(plan):
-                self._fitting = _because(plan, plan.outcome.reason or _FASTEST)
+                self._fitting = plan.because(plan.outcome.reason or _FASTEST)
         for plan in candidates.spared(limit) if self._fitting is None and self._keep_rows else ():
             self._fitting = plan
         return self._fitting
@@ -178,19 +171,19 @@ class _Search:
         for plan in candidates.smallest(self._capacity or 0 if self._in_time else 0):
             self._best = _lower(self._best, plan)
             if self._fits(self._best):
-                return _because(self._best, self._best.outcome.reason or _FASTEST)
+                return self._best.because(self._best.outcome.reason or _FASTEST)
         assert self._best is not None
         for search in (candidates.keeping_as_small, candidates.spared_as_small) if self._keep_rows else ():
             for kept in search(self._best):
                 self._best = kept
         best = self._best
         if self._fits(best):
-            return _because(best, best.outcome.reason or _FASTEST)
+            return best.because(best.outcome.reason or _FASTEST)
         best = candidates.bounded_again(candidates.in_any_order(best))
         if best.outcome.status is Status.OPTIMAL:
-            return _because(best, f"proven minimal among {best.outcome.bound_of}")
-        tried = "search finished"
-        return _because(best, f"{tried}; {best.outcome.reason}" if best.outcome.reason else tried)
+            return best.because(f"proven minimal among {best.outcome.bound_of}")
+        reason = best.outcome.reason
+        return best.because(f"search finished; {reason}" if reason else "search finished")
 
     def _fits(self, plan: Plan) -> bool:
         """Whether the goal is time, and the plan fits."""
@@ -211,10 +204,10 @@ def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> P
     percent = 100 * (weighing.price(low) - fast) / max(1.0, fast)
     if weighing.prefer_smaller and percent < PREFERRED_PERCENT:
         saved = plan.arena_bytes - low.arena_bytes
-        return _because(low, f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more time")
+        return low.because(f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more time")
     named = replace(plan, outcome=replace(plan.outcome, smaller=Smaller(low.arena_bytes, percent)))
     other = f"a plan of {low.arena_bytes:,} bytes costs {max(0.0, percent):.2f} % more time"
-    return _because(named, f"{plan.outcome.reason}; {other}")
+    return named.because(f"{plan.outcome.reason}; {other}")
 
 
 def _lower(best: Plan | None, plan: Plan) -> Plan:
@@ -222,10 +215,6 @@ def _lower(best: Plan | None, plan: Plan) -> Plan:
     if best is None:
         return plan
     return min(best, plan, key=lambda candidate: (candidate.arena_bytes, -candidate.outcome.bound_bytes))
-
-
-def _because(plan: Plan, reason: str) -> Plan:
-    return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
 
 def _short(name: str) -> str:

@@ -248,6 +248,10 @@ class Plan:
         status = Status.OPTIMAL if self.arena_bytes == bound_bytes else Status.FEASIBLE
         return replace(self, outcome=replace(self.outcome, status=status, bound_bytes=bound_bytes, bound_of=of))
 
+    def because(self, reason: str) -> Plan:
+        """The plan with another reason."""
+        return replace(self, outcome=replace(self.outcome, reason=reason))
+
     @property
     def arenas(self) -> dict[str, int]:
         """Bytes of the arena in each memory."""

@@ -75,8 +75,7 @@ class Reordered:
         """The plan of a row order outside the space of groups, with the largest working set of a row as its bound."""
         effort = None if thorough else Effort.QUICK
         layout = lay_out(self._flow, shortened(self._flow, events), enough=enough, effort=effort, below=below)
-        plan = self._laid(layout, ANY_ORDER if self._once(events) else AGAIN)
-        return replace(plan, outcome=replace(plan.outcome, reason=reason))
+        return self._laid(layout, ANY_ORDER if self._once(events) else AGAIN).because(reason)
 
     def _once(self, events: Sequence[Event]) -> bool:
         """Whether an order computes each row once."""
@@ -98,7 +97,7 @@ class Reordered:
         known, said = plan.outcome, orders.proof
         if known.status is Status.OPTIMAL and known.bound_of != ANY_ORDER:
             said = f"proven minimal among {known.bound_of}; {said}"
-        return replace(made, outcome=replace(made.outcome, reason=said))
+        return made.because(said)
 
     def bounded_again(self, plan: Plan, most_macs: int, whole: int, work: int) -> Plan:
         """A plan without chunks of channels that computes at most so many multiply-accumulates again, with the lower
