@@ -100,10 +100,11 @@ class _Shortening:
         ffi, lists = library.ffi, (links.reads, links.readers, links.before, links.behind)
         self._move, self._events = library.lib.sh_shorten, ffi.new("int32_t[]", max(1, links.count))
         parts = (part for each in lists for part in cbuild.parts(each))
+        kept = [int(copy in links.kept) for copy in range(len(links.slots))]
         farthest = max(1, min(links.count, SHORTEN.FARTHEST))
         self._keep = [
             *(ffi.new("int64_t[]", column) for column in (links.slots, links.extra)),
-            *(ffi.new("int32_t[]", column) for column in (_marked(links.kept, len(links.slots)), *parts)),
+            *(ffi.new("int32_t[]", column) for column in (kept, *parts)),
         ]
         self._links_c = ffi.new("sh_shorten_links *", [links.count, most, self._start, farthest, *self._keep])
         arrays = [ffi.from_buffer("int32_t[]", array) for array in (self._order, self._place)]
@@ -142,8 +143,3 @@ class _Shortening:
         """Moves each of these events, one after the other, to where the fewest bytes wait."""
         self._events[0 : len(events)] = events
         self._move(self._links_c, self._order_c, self._events, len(events))
-
-
-def _marked(places: Collection[int], count: int) -> list[int]:
-    """Of so many places, 1 for these."""
-    return [int(place in places) for place in range(count)]

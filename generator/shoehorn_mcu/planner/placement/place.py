@@ -178,10 +178,10 @@ def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
     Some inputs end with rows that no op reads; those bytes are free, and more useful where free bytes follow.
     """
     input_ = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
-    living = (
-        0 if input_ is None else max((p.offset + p.bytes for p in input_.pieces if p.last > input_.first), default=0)
-    )
-    if input_ is None or living == input_.bytes:
+    if input_ is None:
+        return None
+    living = max((p.offset + p.bytes for p in input_.pieces if p.last > input_.first), default=0)
+    if living == input_.bytes:
         return None
     for size in sorted({b.bytes for b in bundles if b is not input_}, reverse=True):
         base = (wanted - size - living) // ALIGNMENT * ALIGNMENT
@@ -294,11 +294,8 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
     most = effort not in (Effort.LEAST, Effort.QUICK)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
         some = PLACE.FIRST_WORK if best[0] > wanted * PLACE.FAR else 0
-        work = (
-            max(some, min(PLACE.WORK // 2 if hollow else PLACE.WORK, PLACE.PAIR_WORK * pieces**2)) - first
-            if full
-            else PLACE.SOME_WORK
-        )
+        limit = PLACE.WORK // 2 if hollow else PLACE.WORK
+        work = max(some, min(limit, PLACE.PAIR_WORK * pieces**2)) - first if full else PLACE.SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
     lowering = min(PLACE.LOWERING_WORK, PLACE.PIECE_LOWERING_WORK * pieces) if full else PLACE.LOWERING_WORK // part
     return _lower(tries, wanted, best, lowering, below)

@@ -14,7 +14,7 @@ from shoehorn_mcu.planner.effort import CLONE
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import pruned, replay
 from shoehorn_mcu.planner.partition.search import PartitionSearch
-from shoehorn_mcu.planner.problem import OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.problem import OpSpec, Problem, Read
 from shoehorn_mcu.planner.recompute.retrace import Retrace, retraces
 
 
@@ -38,7 +38,8 @@ def cloned(before: Cloned, retrace: Retrace, mark: str) -> Cloned:
     cone = sorted(retrace.cone)
     written = {problem.ops[op].writes for op in cone}
     renamed = {t.name: t.name + mark for t in problem.tensors if problem.root(t.name) in written}
-    specs = [_renamed_tensor(problem.by_name[name], renamed) for name in renamed]
+    originals = [problem.by_name[name] for name in renamed]
+    specs = [replace(t, name=renamed[t.name], view_of=t.view_of and renamed[t.view_of]) for t in originals]
     clones = [replace(_reading(problem.ops[op], renamed), name=problem.ops[op].name + mark) for op in cone]
     clones = [replace(op, writes=renamed[op.writes]) for op in clones]
     ops = list(problem.ops)
@@ -52,10 +53,6 @@ def cloned(before: Cloned, retrace: Retrace, mark: str) -> Cloned:
         replace(problem, tensors=(*problem.tensors, *specs), ops=(*ops[:at], *clones, *ops[at:]), blocks=()),
         (*origin[:at], *(origin[op] for op in cone), *origin[at:]),
     )
-
-
-def _renamed_tensor(spec: TensorSpec, renamed: dict[str, str]) -> TensorSpec:
-    return replace(spec, name=renamed[spec.name], view_of=spec.view_of and renamed[spec.view_of])
 
 
 def _reading(op: OpSpec, renamed: dict[str, str]) -> OpSpec:

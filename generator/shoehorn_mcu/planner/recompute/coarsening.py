@@ -32,10 +32,8 @@ class Level:
     def reorder(self) -> tuple[int, ...]:
         """A sequence of every node once: within the budget, or else the one with the lowest peak of the last ones."""
         self.search.run(REORDER, self.once)
-        return self.search.best or min(self.search.last, key=self._peak)
-
-    def _peak(self, sequence: Sequence[int]) -> int:
-        return peak(self.steps.graph, sequence, self.steps.terms)
+        steps = self.steps
+        return self.search.best or min(self.search.last, key=lambda each: peak(steps.graph, each, steps.terms))
 
     def anneal(self, start: Sequence[int], phases: tuple[Phase, ...]) -> tuple[int, ...] | None:
         """The best sequence found from `start`. If that is a little above the budget, the phases run once more."""
@@ -78,9 +76,8 @@ def level_of(flow: Flow, start: Sequence[Event], budget: int, nodes: int, effort
 def sizes(flow: Flow) -> list[int]:
     """The approximate numbers of bands of the levels, from coarse to fine; the finest may have a band per row."""
     rows = rows_of(flow)
-    return [nodes for nodes in RECOMPUTE.NODES if nodes < rows] + [nodes for nodes in RECOMPUTE.NODES if nodes >= rows][
-        :1
-    ]
+    coarser = sum(nodes < rows for nodes in RECOMPUTE.NODES)
+    return list(RECOMPUTE.NODES[: coarser + 1])
 
 
 def rows_of(flow: Flow) -> int:

@@ -315,9 +315,8 @@ class _Try:
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, few: bool) -> None:
         self._flow, self._start, self._budget, self._few = flow, start, budget, few
-        self._clones = int(
-            effort.seconds * RECOMPUTE.CLONED_ROWS_PER_SECOND / (1 + sum(map(len, flow.last_user.values())))
-        )
+        rows = sum(map(len, flow.last_user.values()))
+        self._clones = int(effort.seconds * RECOMPUTE.CLONED_ROWS_PER_SECOND / (1 + rows))
         self._tries = int(effort.seconds * RECOMPUTE.TRIES_PER_SECOND)
         self._levels = levels(flow, start, budget, effort, RECOMPUTE.SEARCH_SHARE / len(RECOMPUTE.NODES))
         self._best: tuple[int, list[Event]] | None = None
@@ -340,9 +339,8 @@ class _Try:
 
     def elsewhere(self) -> tuple[int, list[Event]] | None:
         """Searches from orders with clones, then in bands from coarse to fine, from the best order or a guess."""
-        for part in (
-            RECOMPUTE.SEED_BUDGETS if self._few else RECOMPUTE.SEED_BUDGETS[:1]
-        ):  # a lower order is sometimes also cheaper
+        parts = RECOMPUTE.SEED_BUDGETS
+        for part in parts if self._few else parts[:1]:  # a lower order is sometimes also cheaper
             budget = max(least(self._flow), int(self._budget * part))
             self._keep(lowest(self._flow.problem, self._start, budget, self._clones))
         sequence: tuple[int, ...] | None = None

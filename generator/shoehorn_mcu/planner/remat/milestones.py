@@ -26,9 +26,8 @@ from shoehorn_mcu.planner.remat.memory import profile, pruned
 from shoehorn_mcu.planner.remat.outcome import Limit
 from shoehorn_mcu.planner.remat.units import scaled
 
-_SIZE_PER_SECOND = (
-    80_000  # variables of a model per second of CP-SAT; a larger one needs longer to build than it may run
-)
+# Variables of a model per second of CP-SAT; a larger one needs longer to build than it may run.
+_SIZE_PER_SECOND = 80_000
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,8 @@ def _heaviest_path(graph: Graph) -> set[int]:
 @dataclass(frozen=True)
 class _Answer:
     bound: int
-    sequence: (
-        tuple[int, ...] | None
-    )  # the runs of the model's stages, one stage after the other; None: no answer in time
+    # The runs of the model's stages, one stage after the other; None: no answer in time.
+    sequence: tuple[int, ...] | None
 
 
 @dataclass

@@ -127,7 +127,9 @@ class Search:
                     return
                 for done in [pool.submit(w.run, phase, work, chunk) for w in self._walkers]:
                     done.result()
-                self._collect()
+                for walker in self._walkers:
+                    if (found := walker.best()) is not None:
+                        self.offer(found)
 
     @property
     def over(self) -> int:
@@ -153,9 +155,3 @@ class Search:
         """Adds a sequence within the budget that was found elsewhere."""
         if self.best is None or duration(self._graph, sequence) < self.duration:
             self.best = tuple(sequence)
-
-    def _collect(self) -> None:
-        for walker in self._walkers:
-            found = walker.best()
-            if found is not None:
-                self.offer(found)

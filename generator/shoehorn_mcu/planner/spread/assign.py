@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from time import monotonic
 
 import numpy as np
@@ -60,11 +59,6 @@ def _greedy(
     return found
 
 
-def _flags(chosen: Sequence[int], count: int) -> Iterator[int]:
-    """Of each of `count` memories for each group: 1 where it is the chosen one."""
-    return (int(memory == own) for own in chosen for memory in range(count))
-
-
 def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence[int]) -> Assignment | None:
     """The assignment with the least waiting, and of those one in earlier memories; None where the live bytes exceed
     the memories whatever the assignment, or none was found.
@@ -87,8 +81,9 @@ def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence
     pairs = ((g, m) for g in range(len(groups)) for m in range(len(memories)))
     model.minimize(sum(costs[g][m] * where[g][m] for g, m in pairs))
     hint = _greedy(groups, alive, room, costs)
-    for var, value in zip(chain.from_iterable(where), _flags(hint or (), len(memories)), strict=False):
-        model.add_hint(var, value)
+    for own, chosen in zip(where, hint or (), strict=False):
+        for memory, var in enumerate(own):
+            model.add_hint(var, int(memory == chosen))
     answer = solve(model, Limit(ASSIGN.EFFORT, monotonic() + ASSIGN.LIMIT_SECONDS))
     least = (answer.bound or 0) // scale // ASSIGN.PARTS
     if answer.has_answer:
