@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import ClassVar, TypeVar
 
@@ -12,6 +12,7 @@ import numpy as np
 from shoehorn_mcu.ir.graph import Graph, Op, Tensor
 from shoehorn_mcu.ir.types import Array, TensorType
 
+T = TypeVar("T")
 OpT = TypeVar("OpT", bound=Op)
 SameT = TypeVar("SameT", Op, Tensor)
 
@@ -68,6 +69,22 @@ def _same(mine: object, other: object) -> bool:
         each = (field.name for field in fields(mine))
         return type(mine) is type(other) and all(_same(getattr(mine, name), getattr(other, name)) for name in each)
     return not isinstance(mine, np.ndarray) and not isinstance(other, np.ndarray) and mine == other
+
+
+def taken(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
+    """These places of a tensor along one axis, with their scales; a constant gets a new contiguous array."""
+    shape, quant = list(tensor.type.shape), tensor.type.quant
+    axis %= len(shape)
+    shape[axis] = len(places)
+    if quant is not None and quant.axis is not None and quant.axis % len(shape) == axis:
+        quant = replace(quant, scales=_of(quant.scales, places), zero_points=_of(quant.zero_points, places))
+    data = None if tensor.data is None else np.ascontiguousarray(np.take(tensor.data, places, axis))
+    return Tensor(tensor.name, replace(tensor.type, shape=tuple(shape), quant=quant), data)
+
+
+def _of(values: tuple[T, ...], places: Sequence[int]) -> tuple[T, ...]:
+    """The values of these places; a single value holds for all places."""
+    return values if len(values) == 1 else tuple(values[place] for place in places)
 
 
 class Draft:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import compress
-from typing import TypeVar
 
 import numpy as np
 
 from shoehorn_mcu.ir import Bools, Graph, Node, Op, Tensor
-from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
+from shoehorn_mcu.ir.edit import free_name, only_reader, readers, taken, with_ops
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.passes.channel_needs import Reads, needs, reads
 from shoehorn_mcu.passes.channel_ranges import ranges
-
-T = TypeVar("T")
 
 
 def fold_constant_channels(graph: Graph) -> Graph:
@@ -87,18 +83,5 @@ class _Cut:
 
 
 def _kept(tensor: Tensor, channels: Bools, axis: int) -> Tensor:
-    """The tensor reduced to these indices of one axis; a constant gets a new contiguous array."""
-    if channels.all():
-        return tensor
-    shape, quant = list(tensor.type.shape), tensor.type.quant
-    axis %= len(shape)
-    shape[axis] = int(channels.sum())
-    if quant is not None and quant.axis is not None and quant.axis % len(shape) == axis:
-        quant = replace(quant, scales=_of(quant.scales, channels), zero_points=_of(quant.zero_points, channels))
-    data = None if tensor.data is None else np.ascontiguousarray(np.compress(channels, tensor.data, axis))
-    return Tensor(tensor.name, replace(tensor.type, shape=tuple(shape), quant=quant), data)
-
-
-def _of(values: tuple[T, ...], channels: Bools) -> tuple[T, ...]:
-    """The values of these channels; a single value holds for all channels."""
-    return values if len(values) == 1 else tuple(compress(values, channels))
+    """The tensor reduced to these indices of one axis."""
+    return tensor if channels.all() else taken(tensor, np.flatnonzero(channels).tolist(), axis)

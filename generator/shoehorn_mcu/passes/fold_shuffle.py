@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Graph, Node, Op, Tensor, is_a
-from shoehorn_mcu.ir.edit import Draft, only_reader, readers
+from shoehorn_mcu.ir import Graph, Node, Op, Tensor, is_a
+from shoehorn_mcu.ir.edit import Draft, only_reader, readers, taken
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, PickChannels
 from shoehorn_mcu.passes.lift_transposes import by_element
 
@@ -128,12 +128,5 @@ def _is_by_channel(node: Node) -> bool:
 
 def _taken(draft: Draft, name: str, axis: int, places: Sequence[int]) -> str:
     """The name of a new constant: these places of one, along an axis, with their scales."""
-    old = draft.tensors[name]
-    assert old.data is not None
-    axis %= old.data.ndim
-    data: Array = np.ascontiguousarray(np.take(old.data, places, axis=axis))
-    quant = old.type.quant
-    if quant is not None and quant.axis == axis:
-        zeros = tuple(quant.zero_points[place] for place in places)
-        quant = replace(quant, scales=tuple(quant.scales[place] for place in places), zero_points=zeros)
-    return draft.tensor(f"{name}_picked", replace(old.type, shape=data.shape, quant=quant), data)
+    made = taken(draft.tensors[name], places, axis)
+    return draft.tensor(f"{name}_picked", made.type, made.data)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, is_a, verify
-from shoehorn_mcu.ir.edit import Draft, free_name, only_reader, readers, with_ops
+from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Tensor, TensorType, is_a, verify
+from shoehorn_mcu.ir.edit import Draft, free_name, only_reader, readers, taken, with_ops
 from shoehorn_mcu.ops import Conv2d, Dense, FirstPartial, LinearOp, NextPartial, Rescale
 from shoehorn_mcu.ops.linear import folded_bias
 
@@ -176,14 +176,6 @@ def _sums_fit(node: Node) -> bool:
     return bool((np.abs(start) + 128 * np.abs(wide).sum(axis=1) < 1 << 31).all())
 
 
-def _cut_quant(quant: Quant | None, axis: int, span: slice, size: int) -> Quant | None:
-    """The quantisation of the slice `span` of an axis of `size`."""
-    if quant is None or quant.axis != axis or len(quant.scales) != size:
-        return quant
-    zeros = quant.zero_points[span] if len(quant.zero_points) == size else quant.zero_points
-    return Quant(quant.scales[span], zeros, axis)
-
-
 class _Parts(Draft):
     """The ops that replace a block, and the graph's tensors with theirs added."""
 
@@ -213,9 +205,8 @@ class _Parts(Draft):
 
     def _cut(self, tensor: Tensor, axis: int, span: slice, label: str) -> str:
         """A constant with only the span of one of its axes."""
-        data = np.ascontiguousarray(np.moveaxis(np.moveaxis(_data(tensor), axis, 0)[span], 0, axis))
-        quant = _cut_quant(tensor.type.quant, axis, span, tensor.type.shape[axis])
-        return self.tensor(tensor.name + label, TensorType(data.shape, tensor.type.dtype, quant), data)
+        cut = taken(tensor, range(span.start, span.stop), axis)
+        return self.tensor(tensor.name + label, cut.type, cut.data)
 
     def _narrow(self, node: Node, x: str, span: slice, label: str) -> str:
         """A or one N on a chunk; returns its output."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
-from shoehorn_mcu.ir import Array, DType, Ends, FileTensor, Graph, Node, Op, Quant, Tensor, TensorType, verify
-from shoehorn_mcu.ir.edit import Draft, only_reader, readers
+from shoehorn_mcu.ir import DType, Ends, FileTensor, Graph, Node, Op, Tensor, verify
+from shoehorn_mcu.ir.edit import Draft, only_reader, readers, taken
 from shoehorn_mcu.ops import Average, Concat, Dense, Dequantize, Quantize, Rescale, Reshape
 from shoehorn_mcu.ops.unary import Unary
 from shoehorn_mcu.passes.sum_rows import dense_by_rows
@@ -119,7 +117,8 @@ def _cut(graph: Graph, dense: Op, behind: list[Op], count: int) -> Graph:
         ops.append(Reshape(name=draft.op_name(f"{dense.name}_x"), inputs=(x.name,), output=source, shape=shape))
     pieces = []
     for i in range(count):
-        parts = [draft.tensor(f"{t.name}_{i}", *_part(t, i * size, (i + 1) * size)) for t in (weights, bias)]
+        own = (taken(tensor, range(i * size, (i + 1) * size), 0) for tensor in (weights, bias))
+        parts = [draft.tensor(f"{t.name}_{i}", t.type, t.data) for t in own]
         pieces.append(draft.tensor(f"{y.name}_{i}", replace(y.type, shape=(1, 1, 1, size))))
         ops.append(replace(dense, name=draft.op_name(f"{dense.name}_{i}"), inputs=(source, *parts), output=pieces[-1]))
     ops.append(
@@ -129,15 +128,6 @@ def _cut(graph: Graph, dense: Op, behind: list[Op], count: int) -> Graph:
         draft.tensors[name] = Tensor(name, replace(graph.tensors[name].type, shape=(1, count, 1, size)))
     kept = [op for op in graph.ops if op is not dense and op not in behind]
     return verify(draft.with_ops((*kept, *ops, *behind)))
-
-
-def _part(tensor: Tensor, first: int, end: int) -> tuple[TensorType, Array]:
-    """The type and elements [first, end) of a constant along its first dimension, with their scales."""
-    assert tensor.data is not None  # the dense layer's own law
-    data, quant = np.ascontiguousarray(tensor.data[first:end]), tensor.type.quant
-    if quant is not None and len(quant.scales) > 1 and quant.axis == 0:
-        quant = Quant(quant.scales[first:end], quant.zero_points[first:end], 0)
-    return replace(tensor.type, shape=data.shape, quant=quant), data
 
 
 def _is_vector(graph: Graph, name: str) -> bool:
