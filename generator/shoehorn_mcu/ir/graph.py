@@ -314,6 +314,12 @@ class Graph:
         """Tensors that are used after the last op, so they keep name and shape: outputs and the states' next values."""
         return (*self.outputs, *(state.write for state in self.states))
 
+    def initial(self, state: State) -> Array:
+        """The first values of a state."""
+        data = self.tensors[state.initial].data
+        assert data is not None  # verify
+        return data
+
     def is_ring(self, state: State) -> bool:
         """Whether the state drops its first rows for new ones, so that the others need not be moved."""
         return self.tensors[state.write].type.rows < self.tensors[state.read].type.rows

@@ -85,9 +85,7 @@ def _tensor(tensor: Tensor, constants: _Constants) -> dict[str, object]:
 
 
 def _state(graph: Graph, state: State, constants: _Constants) -> dict[str, object]:
-    initial = graph.tensors[state.initial].data
-    assert initial is not None  # verify
-    return {"read": state.read, "write": state.write, "initial": constants.place(initial)}
+    return {"read": state.read, "write": state.write, "initial": constants.place(graph.initial(state))}
 
 
 def _view(node: Node) -> dict[str, object]:

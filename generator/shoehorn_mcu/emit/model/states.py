@@ -96,7 +96,7 @@ class States(Form):
             data = repeated(unit, state)
             size, name = unit.type(state.read).bytes, f"state{number}"
             if data.nbytes == 0:
-                body.append(f"memset({address(unit, state.read)}, {_initial(unit, state).tobytes()[0]}, {size});")
+                body.append(f"memset({address(unit, state.read)}, {unit.graph.initial(state).tobytes()[0]}, {size});")
             else:
                 arrays += [c.array(name, _little_endian(data), "static const"), ""]
                 body += _copies(unit, state, name, data.nbytes)
@@ -124,19 +124,13 @@ def first_bytes(unit: Unit) -> int:
 
 def repeated(unit: Unit, state: State) -> Array:
     """The first values of a state as few rows of which the others are repetitions; nothing where all are one byte."""
-    data, kind = _initial(unit, state), unit.type(state.read)
+    data, kind = unit.graph.initial(state), unit.type(state.read)
     raw = np.frombuffer(data.tobytes(), np.uint8)
     if (raw == raw[0]).all():
         return data.ravel()[:0]
     rows = raw.reshape(kind.rows, kind.row_bytes)
     fewest = next(n for n in range(1, kind.rows + 1) if (rows[n:] == rows[: kind.rows - n]).all())
     return data.ravel()[: fewest * kind.row_elements]
-
-
-def _initial(unit: Unit, state: State) -> Array:
-    data = unit.graph.tensors[state.initial].data
-    assert data is not None  # verify
-    return data
 
 
 def _copies(unit: Unit, state: State, name: str, part: int) -> list[str]:

@@ -31,7 +31,7 @@ def check_slid(slid: Slid, final: Graph) -> int:
     """
     whole, steps, compared = slid.windows.graph, _steps(slid), compared_steps(slid)
     window = {name: whole.tensors[name].type.zeros() for name in whole.inputs}
-    held, last = _first(slid.graph), _first(final)
+    held, last = ({s.read: graph.initial(s) for s in graph.states} for graph in (slid.graph, final))
     for step, rows in enumerate(_rows(slid.graph, steps)):
         window = {name: np.concatenate([window[name], rows[name]], axis=1)[:, slid.windows.hop :] for name in window}
         found, emitted = computed(slid.graph, {**held, **rows}), computed(final, {**last, **rows})
@@ -85,16 +85,6 @@ def _stored(values: Floats, kind: TensorType) -> Array:
         return values > 0
     low, high = kind.dtype.limits
     return np.clip(np.rint(kind.zero + values * (high / 2 - low / 2)), low, high).astype(dtype)
-
-
-def _first(graph: Graph) -> dict[str, Array]:
-    """The first values of the states."""
-    found = {}
-    for state in graph.states:
-        data = graph.tensors[state.initial].data
-        assert data is not None  # verify
-        found[state.read] = data
-    return found
 
 
 def _next(graph: Graph, held: Mapping[str, Array], found: Mapping[str, Array]) -> dict[str, Array]:
