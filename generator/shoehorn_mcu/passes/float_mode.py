@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -120,20 +120,15 @@ def _fused(graph: Graph) -> Graph:
     return replace(graph, ops=tuple(map(changed, graph.nodes())))
 
 
-@dataclass
 class _Halves:
     """A graph whose tensors become float16, and the names of each of its tensors in float16 and in float32."""
 
-    source: Graph
-    tensors: dict[str, Tensor] = field(init=False)
-    halves: dict[str, str] = field(default_factory=dict)
-    floats: dict[str, str] = field(default_factory=dict)
-    writers: dict[str, str] = field(default_factory=dict)  # names of the ops that write tensors
-
-    def __post_init__(self) -> None:
-        self.tensors = dict(self.source.tensors)
-        for name in (*self.source.sources, *(n for n, t in self.tensors.items() if t.data is not None)):
-            self.floats[name] = name
+    def __init__(self, source: Graph) -> None:
+        self.source, self.tensors = source, dict(source.tensors)
+        constants = (name for name, tensor in source.tensors.items() if tensor.data is not None)
+        self.floats = {name: name for name in (*source.sources, *constants)}
+        self.halves = dict[str, str]()
+        self.writers = dict[str, str]()  # names of the ops that write tensors
 
     def graph(self) -> Graph:
         """The graph with conversions where an op needs the other type."""

@@ -10,6 +10,7 @@ import numpy as np
 from shoehorn_mcu.ir import Graph, Ints, Node, Op, Signature, TensorType
 from shoehorn_mcu.ir.edit import Draft, only_reader, readers
 from shoehorn_mcu.ops import Conv2d, DepthwiseConv2d, Pad, Padding, Reshape, Slice, Transpose
+from shoehorn_mcu.ops.rules import as_4d
 
 _MOVERS = (Reshape, Transpose)
 
@@ -84,19 +85,14 @@ def _match(
     pad = front[0] if isinstance(front[0], Pad) else None
     x = graph.tensors[front[0].inputs[0]].type
     padded = graph.tensors[pad.output].type if pad else x
-    if x.nhwc[0] != 1 or padded.nhwc[3] != channels:
-        return None
     block = padded.nhwc[1] // height, padded.nhwc[2] // width
-    cells = (block[0], block[1], height, width, channels)
-    phases = (
-        np.arange(padded.elements).reshape(height, block[0], width, block[1], channels)
-        if (block[0] * block[1] == images and padded.elements == node.x.type.elements)
-        else None
-    )
-    if phases is None or not np.array_equal(
-        _moved(graph, front[1:] if pad else front, np.arange(padded.elements).reshape(padded.shape)).reshape(cells),
-        phases.transpose(1, 3, 0, 2, 4),
-    ):
+    blocked = block[0] * block[1] == images and padded.elements == node.x.type.elements
+    if x.nhwc[0] != 1 or padded.nhwc[3] != channels or not blocked:
+        return None
+    own = np.arange(padded.elements)
+    phases = own.reshape(height, block[0], width, block[1], channels).transpose(1, 3, 0, 2, 4)
+    moved = _moved(graph, front[1:] if pad else front, own.reshape(padded.shape))
+    if not np.array_equal(moved.reshape(phases.shape), phases):
         return None
     y = graph.tensors[back[-1].output].type
     first = _origin(graph, node, back, block)
@@ -114,7 +110,7 @@ def _folded(
     """The match with the dilated convolution, unless it would need less padding than none."""
     op, (front, back), (x, y), (pad, block, first) = node.op, around, ends, places
     assert isinstance(op, Conv2d | DepthwiseConv2d)
-    before, after = ((0,) * 4, (0,) * 4) if pad is None else (_four(pad.before), _four(pad.after))
+    before, after = ((0,) * 4, (0,) * 4) if pad is None else (as_4d(pad.before, 0), as_4d(pad.after, 0))
     _, kh, kw, _ = node.inputs[1].type.shape
     dilation = op.dilation[0] * block[0], op.dilation[1] * block[1]
     own = (op.padding.top, op.padding.bottom), (op.padding.left, op.padding.right)
@@ -131,10 +127,6 @@ def _folded(
     return _Match(front, back, made, front[0].inputs[0], image, y, output)
 
 
-def _four(values: tuple[int, ...]) -> tuple[int, ...]:
-    return (*(0,) * (4 - len(values)), *values)
-
-
 def _before(graph: Graph, name: str, readers_of: Mapping[str, tuple[Op, ...]], written: Mapping[str, Op]) -> list[Op]:
     """The reshapes and transposes that lead to a tensor and to nothing else, with the pad in front of them."""
     found: list[Op] = []
@@ -144,7 +136,7 @@ def _before(graph: Graph, name: str, readers_of: Mapping[str, tuple[Op, ...]], w
         found.insert(0, op)
         if isinstance(op, Pad):
             kind = graph.tensors[op.inputs[0]].type
-            plain = not any((_four(op.before)[0], _four(op.before)[3], _four(op.after)[0], _four(op.after)[3]))
+            plain = not any(as_4d(around, 0)[axis] for around in (op.before, op.after) for axis in (0, 3))
             return found if plain and op.value == kind.zero else found[1:]
         name = op.inputs[0]
     while found and not isinstance(found[0], Transpose) and graph.tensors[found[0].inputs[0]].type.nhwc[0] != 1:

@@ -35,7 +35,8 @@ def fuse_maps(graph: Graph) -> Graph:
         for name in dict.fromkeys(op.inputs):
             before = ops.get(name)
             alone = name not in graph.results and len({each.name for each in readers_of[name]}) == 1
-            if before is None or not alone or not _alike(graph, name, op.output):
+            alike = graph.tensors[name].type.shape == graph.tensors[op.output].type.shape
+            if before is None or not alone or not alike:
                 continue
             made = _of_both(graph, op, before, name)
             if made is not None:
@@ -82,10 +83,6 @@ def _bounded(value: Term, bounds: Bounds) -> Term:
     if np.isfinite(bounds.low):
         value = (value < bounds.low).select(bounds.low, value)
     return (bounds.high < value).select(bounds.high, value) if np.isfinite(bounds.high) else value
-
-
-def _alike(graph: Graph, name: str, output: str) -> bool:
-    return graph.tensors[name].type.shape == graph.tensors[output].type.shape
 
 
 def _fused(graph: Graph, op: Map, before: Map, name: str) -> Map | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import fields
 
-from shoehorn_mcu.ir import Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Graph, Node, Op
 from shoehorn_mcu.ir.edit import reading, with_ops
 
 
@@ -37,11 +37,8 @@ def _meaning(node: Node) -> Hashable:
     """Equal for ops that write the same values."""
     own = {each.name for each in fields(Op)}
     attributes = tuple((each.name, getattr(node.op, each.name)) for each in fields(node.op) if each.name not in own)
-    return type(node.op), attributes, tuple(map(_operand, node.inputs)), node.output.type
-
-
-def _operand(tensor: Tensor) -> Hashable:
-    return tensor.name if tensor.data is None else (tensor.type, tensor.data.tobytes())
+    operands = tuple(t.name if t.data is None else (t.type, t.data.tobytes()) for t in node.inputs)
+    return type(node.op), attributes, operands, node.output.type
 
 
 def _grows(node: Node) -> bool:

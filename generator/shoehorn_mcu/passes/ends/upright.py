@@ -12,6 +12,7 @@ from shoehorn_mcu.ir import Graph, Node, Op, Tensor, TensorType
 from shoehorn_mcu.ir.edit import Draft, with_ops
 from shoehorn_mcu.ops import Concat, Conv2d, DepthwiseConv2d, Mean, Padding, Pool2d, Reshape, Slice
 from shoehorn_mcu.ops import Pad as PadOp
+from shoehorn_mcu.ops.rules import as_4d
 
 
 def upright(graph: Graph) -> Graph:
@@ -166,7 +167,7 @@ def _pad(node: Node[PadOp]) -> Op | None:
 
 
 def _swapped(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
-    n, h, w, c = (*(fill,) * (4 - len(values)), *values)
+    n, h, w, c = as_4d(values, fill)
     return n, w, h, c
 
 

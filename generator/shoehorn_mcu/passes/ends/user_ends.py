@@ -11,7 +11,7 @@ from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Ends, Graph, Op, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import Draft, reading
 from shoehorn_mcu.ops import Dequantize, Map, Quantize, Reshape, TopIndices
-from shoehorn_mcu.ops.formula import Term, formula
+from shoehorn_mcu.ops.formula import formula
 
 
 class EndsError(ShoehornError):
@@ -51,7 +51,8 @@ def with_pixels(graph: Graph, ends: Ends, pixels: Pixels) -> tuple[Graph, Ends]:
     arrays = ((f"{name}_{what}", np.array(values, np.float32)) for what, values in given)
     constants = [draft.tensor(each, TensorType(data.shape, DType.FLOAT32), data) for each, data in arrays]
     inner = draft.tensor(f"{name}_real", replace(kind, dtype=DType.FLOAT32, quant=None))
-    made = formula(_normalised, DType.UINT8, DType.FLOAT32, DType.FLOAT32)
+    types = DType.UINT8, DType.FLOAT32, DType.FLOAT32
+    made = formula(lambda x, mean, deviation: (x.cast(DType.FLOAT32) - mean) / deviation, *types)
     first: list[Op] = [Map(name=draft.op_name("Pixels"), inputs=(name, *constants), output=inner, formula=made.text)]
     if kind.quant is not None:
         stored = draft.tensor(f"{name}_stored", kind)
@@ -64,10 +65,6 @@ def with_pixels(graph: Graph, ends: Ends, pixels: Pixels) -> tuple[Graph, Ends]:
         return made_graph, ends
     end = ends[name]
     return made_graph, {**ends, name: replace(end, type=replace(end.type, dtype=DType.UINT8, quant=None))}
-
-
-def _normalised(x: Term, mean: Term, deviation: Term) -> Term:
-    return (x.cast(DType.FLOAT32) - mean) / deviation
 
 
 def with_top(graph: Graph, count: int) -> Graph:
