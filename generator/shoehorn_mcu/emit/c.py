@@ -40,9 +40,14 @@ def header(guard: str, remarks: Iterable[str], body: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
+def plain(text: str, but: str = "") -> str:
+    """The text with question marks for what is not printable ASCII, and for the characters `but`."""
+    return "".join(ch if " " <= ch <= "~" and ch not in but else "?" for ch in text)
+
+
 def comment(text: str) -> str:
     """One `//` line; no tensor name, whatever its characters, can end or continue it."""
-    shown = "".join(ch if " " <= ch <= "~" and ch != "\\" else "?" for ch in text)
+    shown = plain(text, but="\\")
     return f"// {shown}".replace("??/", "?? /").rstrip()
 
 
@@ -112,7 +117,7 @@ def function(head: str, body: Iterable[str]) -> str:
 
 def block(head: str, body: Iterable[str]) -> list[str]:
     """The lines of a braced statement."""
-    return [f"{head} {{", *(f"    {line}" for line in body), "}"]
+    return [f"{head} {{", *(f"    {line}" if line else "" for line in body), "}"]
 
 
 def call(name: str, arguments: Iterable[str]) -> str:
@@ -132,5 +137,4 @@ def pointers(name: str, values: Sequence[str]) -> list[str]:
 
 def string(text: str) -> str:
     """A string literal of printable ASCII; anything else becomes a question mark."""
-    shown = "".join(ch if " " <= ch <= "~" else "?" for ch in text)
-    return '"' + shown.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?") + '"'
+    return '"' + plain(text).replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?") + '"'

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from shoehorn_mcu.ir import Ends, Graph, Origin, Parts, State, TensorType, output_rows
+from shoehorn_mcu.ir import DType, Ends, Graph, Origin, Parts, State, TensorType, output_rows
 from shoehorn_mcu.kernels import Instance
 from shoehorn_mcu.planner.memory_plan import SRAM, Placement, Plan
 from shoehorn_mcu.schedule.stage import Stage
@@ -19,6 +19,12 @@ class InRam:
     names: frozenset[str] = frozenset()  # C names of arrays
     bytes: int = 0
     saved_cycles: int = 0  # of waiting in one inference, predicted
+
+
+def quantisation(type_: TensorType) -> tuple[float, int] | None:
+    """Scale and zero point, real value = scale * (stored value - zero point); None where the values are real."""
+    quant = type_.quant
+    return None if quant is None or type_.dtype is DType.FLOAT32 else (float(quant.scale), int(quant.zero_point))
 
 
 def arena_section(memory: str) -> str:

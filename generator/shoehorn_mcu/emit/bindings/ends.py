@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.ir import DType, TensorType
+from shoehorn_mcu.ir import TensorType
 
 
 @dataclass(frozen=True)
@@ -26,20 +26,11 @@ class End:
     @property
     def shown(self) -> str:
         """The tensor's name for a text in Markdown between backticks."""
-        name = "".join(ch if " " <= ch <= "~" and ch != "`" else "?" for ch in self.tensor)
-        return c.quoted(name)[1:-1]
+        return c.quoted(c.plain(self.tensor, but="`"))[1:-1]
 
     @property
     def row_elements(self) -> int:
         return self.type.row_bytes // self.type.dtype.bytes
-
-    @property
-    def quantisation(self) -> tuple[float, int] | None:
-        """Scale and zero point, real value = scale * (stored value - zero point); None where the values are real."""
-        quant = self.type.quant
-        if quant is None or self.type.dtype is DType.FLOAT32:
-            return None
-        return float(quant.scale), int(quant.zero_point)
 
 
 def ends(unit: Unit) -> list[End]:

@@ -13,7 +13,7 @@ from shoehorn_mcu.emit.folder.single_file import single_file
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.model.weights import Constants
 from shoehorn_mcu.emit.templates import filled
-from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.unit import Unit, quantisation
 
 TYPECODES: Mapping[str, str] = {
     "int8": "b",
@@ -98,13 +98,14 @@ def _init(unit: Unit) -> str:
 
 
 def _initialiser(end: End) -> str:
-    scale, zero = end.quantisation or (0.0, 0)
+    quant = quantisation(end.type)
+    scale, zero = quant or (0.0, 0)
     size = end.type.row_bytes if end.is_input and end.by_rows else end.type.bytes
     members = {
         "bytes": f"{size}",
         "scale": c.number(scale),
         "zero_point": str(zero),
-        "quantised": str(int(end.quantisation is not None)),
+        "quantised": str(int(quant is not None)),
         "typecode": f"'{TYPECODES[end.type.dtype.value]}'",
         "rank": str(len(end.type.shape)),
         "shape": f"{{{', '.join(map(str, end.type.shape))}}}",

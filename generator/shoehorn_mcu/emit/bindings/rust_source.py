@@ -12,7 +12,7 @@ from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bindings.ends import End, ends
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.templates import fill
-from shoehorn_mcu.emit.unit import Arena, Unit
+from shoehorn_mcu.emit.unit import Arena, Unit, quantisation
 
 TYPES: Mapping[str, str] = {
     "int8": "i8",
@@ -33,10 +33,6 @@ _WIDTH = 100  # of rustfmt
 def camel(name: str) -> str:
     """`input_1` as the name of a type: `Input1`."""
     return "".join(part.capitalize() for part in name.split("_"))
-
-
-def _block(head: str, body: Sequence[str], tail: str = "}") -> list[str]:
-    return [f"{head} {{", *(f"    {line}" if line else "" for line in body), tail]
 
 
 def _documented(lines: Sequence[str], text: str) -> list[str]:
@@ -80,30 +76,23 @@ class Source:
             *(self._arena(arena) for arena in self._arenas),
             self._ffi(),
             *self._structs(),
-            _block(f"impl{self._lifetime} {self._model}", self._methods()),
+            c.block(f"impl<'a> {self._model}" if self._arenas else "impl Model", self._methods()),
             self._drop(),
-            *([self._on_row()] if self._handed_out else []),
+            # The function that the library calls, and how it finds the program's.
+            *([_part("on_row", NAME=self._unit.name)] if self._handed_out else []),
         ]
         return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
-    @property
-    def _lifetime(self) -> str:
-        return "<'a>" if self._arenas else ""
-
     def _head(self) -> list[str]:
-        title = "".join(
-            ch if " " <= ch <= "~" and ch not in "`[]<>\\" else "?" for ch in c.quoted(self._unit.graph.name)
-        )
+        title = c.plain(c.quoted(self._unit.graph.name), but="`[]<>\\")
         example = "\n".join(f"//! {line}".rstrip() for line in self.example())
         return [f"// {c.SPDX}", *_part("head", TITLE=title[1:-1], VERSION=__version__, EXAMPLE=example)]
 
     def example(self) -> list[str]:
         """Rust that runs one inference."""
-        name, unit = self._crate, self._unit
-        taken = ", ".join(f"&mut {_arena_name(unit, arena)}" for arena in self._arenas)
-        lines = [
-            f"let mut {_arena_name(unit, arena)} = {name}::{_arena_type(unit, arena)}::new();" for arena in self._arenas
-        ]
+        name = self._crate
+        taken = ", ".join(f"&mut {arena.name}" for arena in self._arenas)
+        lines = [f"let mut {arena.name} = {name}::{camel(arena.name)}::new();" for arena in self._arenas]
         lines += [f'let mut model = {name}::Model::take({taken}).expect("nobody else has the model");', ""]
         rows, handed_out = self._streamed, self._handed_out
         sink = "|y, row| { /* use row y of the output */ let _ = (y, row); }" if handed_out else ""
@@ -135,7 +124,7 @@ class Source:
             lines += _documented([f'pub const MODEL_SHA256: &str = "{sha}";'], "The SHA-256 of the model's file.")
         for arena in unit.arenas.values():
             text = f"Bytes of memory for the tensors{arena.inside}."
-            lines += _documented([f"pub const {_arena_bytes(unit, arena)}: usize = {arena.bytes};"], text)
+            lines += _documented([f"pub const {arena.name.upper()}_BYTES: usize = {arena.bytes};"], text)
         return lines
 
     def _about_end(self, end: End) -> list[str]:
@@ -153,8 +142,8 @@ class Source:
             lines += _documented([f"pub type {type_}Row = [{element}; {stem}_ROW_ELEMENTS];"], text)
             numbers += [("ROWS", "usize", str(end.type.rows), f"The rows of [`{type_}`].")]
             numbers += [("ROW_ELEMENTS", "usize", str(end.row_elements), f"The elements of a [`{type_}Row`].")]
-        if end.quantisation is not None:
-            scale, zero = end.quantisation
+        if (quant := quantisation(end.type)) is not None:
+            scale, zero = quant
             formula = f"real value = [`{stem}_SCALE`] * (stored value - [`{stem}_ZERO_POINT`])"
             numbers += [("SCALE", "f32", _float(scale), f"Scale: {formula}.")]
             numbers += [("ZERO_POINT", element if element[0] != "[" else "i64", str(zero), "The stored value of 0.0.")]
@@ -169,17 +158,16 @@ class Source:
         return _documented(lines, "The names of the classes, in the order of the output.")
 
     def _arena(self, arena: Arena) -> list[str]:
-        unit = self._unit
         keeps = " The model keeps values there between inferences." if self._states else ""
         about = _documented((), f"The memory for the tensors{arena.inside}, which the program owns.{keeps}")
-        name, size = _arena_type(unit, arena), _arena_bytes(unit, arena)
+        name, size = camel(arena.name), f"{arena.name.upper()}_BYTES"
         return _part("arena", ABOUT="\n".join(about), ALIGNMENT=ARENA_ALIGNMENT, NAME=name, SIZE=size)
 
     def _ffi(self) -> list[str]:
         """The functions of the header, in its order."""
         unit, rows, heads = self._unit, self._streamed, list[tuple[str, str]]()
         if self._arenas:
-            taken = ", ".join(f"{_arena_name(unit, arena)}: *mut c_void" for arena in self._arenas)
+            taken = ", ".join(f"{arena.name}: *mut c_void" for arena in self._arenas)
             heads.append(("init", f"({taken})"))
         if rows is not None:
             heads += [("push_row", "(row: *const c_void)"), ("next_row", "() -> *mut c_void")]
@@ -195,16 +183,16 @@ class Source:
         for name, head in heads:
             body += [f'#[link_name = "{unit.name}_{name}"]', f"pub fn {name}{head};"]
         void = any("c_void" in head for _, head in heads)
-        inner = [*(["use core::ffi::c_void;", ""] if void else []), *_block('extern "C"', body)]
+        inner = [*(["use core::ffi::c_void;", ""] if void else []), *c.block('extern "C"', body)]
         allowed = ["#[allow(missing_docs)]"]
         text = f"The functions of `c/{unit.name}.h`, which says what each of them does, and when it may be called."
-        return _documented([*allowed, *_block("pub mod ffi", inner)], text)
+        return _documented([*allowed, *c.block("pub mod ffi", inner)], text)
 
     def _structs(self) -> Iterator[list[str]]:
         """The model, and what it lends."""
         members = ["_not_sync: PhantomData<Cell<()>>,"]
         if self._arenas:
-            members.insert(0, f"_arena: PhantomData<&'a mut {_arena_type(self._unit, self._arenas[0])}>,")
+            members.insert(0, f"_arena: PhantomData<&'a mut {camel(self._arenas[0].name)}>,")
         if self._streamed is not None:
             members.append("arrived: usize,")
         text = (
@@ -214,7 +202,7 @@ class Source:
         yield [
             "static TAKEN: taken::Taken = taken::Taken::new();",
             "",
-            *_documented(_block(f"pub struct {self._model}", members), text),
+            *_documented(c.block(f"pub struct {self._model}", members), text),
         ]
         if self._streamed is None:
             text = "The inputs. An inference reuses their bytes, so write all values before each [`Model::run`]."
@@ -229,7 +217,7 @@ class Source:
         body: list[str] = []
         for end in lent:
             body += _documented([f"pub {end.suffix}: {reference} {camel(end.suffix)},"], f"`{end.shown}`.")
-        return _documented([*derived, *_block(f"pub struct {name}<'a>", body)], text)
+        return _documented([*derived, *c.block(f"pub struct {name}<'a>", body)], text)
 
     def _methods(self) -> list[str]:
         groups = [self._take()]
@@ -241,7 +229,7 @@ class Source:
             text = "The states get their first values again, which a model that was just taken has, too."
             body = ["// SAFETY: the model is held, so nothing else calls the library.", "unsafe { ffi::reset() };"]
             body += ["self.arrived = 0;"] if self._streamed is not None else []
-            groups.append(_documented(_block("pub fn reset(&mut self)", body), text))
+            groups.append(_documented(c.block("pub fn reset(&mut self)", body), text))
         if self._handed_out is None:
             groups.append(self._lending("outputs", "Outputs", self._outputs))
         lines: list[str] = []
@@ -250,23 +238,18 @@ class Source:
         return lines
 
     def _take(self) -> list[str]:
-        unit = self._unit
-        taken = ", ".join(f"{_arena_name(unit, a)}: &'a mut {_arena_type(unit, a)}" for a in self._arenas)
+        taken = ", ".join(f"{a.name}: &'a mut {camel(a.name)}" for a in self._arenas)
         body = ["if !TAKEN.take() {", "    return None;", "}"]
         begun = "init" if self._arenas else "reset" if self._states or self._streamed else ""
         if begun:
-            names = [_arena_name(unit, arena) for arena in self._arenas]
-            body += [
-                f"let {name}: *mut {_arena_type(unit, a)} = {name};"
-                for name, a in zip(names, self._arenas, strict=True)
-            ]
+            body += [f"let {a.name}: *mut {camel(a.name)} = {a.name};" for a in self._arenas]
             body += ["// SAFETY: the model is held, so nothing else calls the library."]
-            body += [f"unsafe {{ ffi::{begun}({', '.join(f'{name}.cast()' for name in names)}) }};"]
+            body += [f"unsafe {{ ffi::{begun}({', '.join(f'{a.name}.cast()' for a in self._arenas)}) }};"]
         members = [*(["_arena: PhantomData,"] if self._arenas else []), "_not_sync: PhantomData,"]
         members += ["arrived: 0,"] if self._streamed is not None else []
         body += ["Some(Self {", *(f"    {member}" for member in members), "})"]
         text = "The model, or None while it exists elsewhere. Dropping it gives it back."
-        return _documented(_block(f"pub fn take({taken}) -> Option<Self>", body), text)
+        return _documented(c.block(f"pub fn take({taken}) -> Option<Self>", body), text)
 
     def _lending(self, function: str, struct: str, lent: Sequence[End]) -> list[str]:
         """A method that lends all inputs or outputs."""
@@ -278,7 +261,7 @@ class Source:
             "// values; the library touches none while the model is borrowed.",
             *["unsafe {", f"    {struct} {{", *members, "    }", "}"],
         ]
-        method = _block(f"{pub}fn {function}(&{mut}self) -> {struct}<'_>", body)
+        method = c.block(f"{pub}fn {function}(&{mut}self) -> {struct}<'_>", body)
         return _documented(method, "The inputs, to be written.") if written else method
 
     def _run(self) -> list[str]:
@@ -286,13 +269,13 @@ class Source:
         if self._handed_out is None:
             body = [safety, "unsafe { ffi::run() };", "self.outputs()"]
             text = "One inference of the values in the inputs."
-            return _documented(_block("pub fn run(&mut self) -> Outputs<'_>", body), text)
+            return _documented(c.block("pub fn run(&mut self) -> Outputs<'_>", body), text)
         body = [safety, "handing_out(&mut on_row, || unsafe { ffi::run() });"]
         text = (
             "One inference of the values in the inputs. `on_row` gets the number of each row of the output and the "
             "row, as soon as it is finished."
         )
-        return _documented(_block(f"pub fn run(&mut self, mut on_row: {_SINK})", body), text)
+        return _documented(c.block(f"pub fn run(&mut self, mut on_row: {_SINK})", body), text)
 
     def _streaming(self) -> list[str]:
         """The methods that take rows of the input."""
@@ -314,47 +297,24 @@ class Source:
 
     def _drop(self) -> list[str]:
         name = "Model<'_>" if self._arenas else "Model"
-        return _block(f"impl Drop for {name}", _block("fn drop(&mut self)", ["TAKEN.give();"]))
-
-    def _on_row(self) -> list[str]:
-        """The function that the library calls, and how it finds the program's."""
-        return _part("on_row", NAME=self._unit.name)
+        return c.block(f"impl Drop for {name}", c.block("fn drop(&mut self)", ["TAKEN.give();"]))
 
 
 _SINK = "impl FnMut(usize, &OutputRow)"
 
 
-def _arena_name(unit: Unit, arena: Arena) -> str:
-    """The name of a variable: `arena`, or `arena_slow` of the memory slow."""
-    return _arena_stem(unit, arena).lower()
-
-
-def _arena_type(unit: Unit, arena: Arena) -> str:
-    return camel(_arena_stem(unit, arena).lower())
-
-
-def _arena_bytes(unit: Unit, arena: Arena) -> str:
-    return f"{_arena_stem(unit, arena)}_BYTES"
-
-
-def _arena_stem(unit: Unit, arena: Arena) -> str:
-    return arena.macro.removeprefix(f"{unit.upper}_")
-
-
 def _zero(end: End, crate_name: str) -> str:
     """The stored value of 0.0, for an example."""
     element = TYPES[end.type.dtype.value]
-    if end.quantisation is not None and element[0] != "[":
+    if quantisation(end.type) is not None and element[0] != "[":
         return f"{crate_name}::{end.suffix.upper()}_ZERO_POINT"
     return "0.0" if element == "f32" else "[0; 8]" if element[0] == "[" else "0"
 
 
 def _float(value: float) -> str:
     """The shortest literal that is this float32."""
-    text = (
-        np.format_float_scientific(np.float32(value), trim="-") if not 1e-4 <= value < 1e6 else str(np.float32(value))
-    )
-    return text
+    single = np.float32(value)
+    return str(single) if 1e-4 <= value < 1e6 else np.format_float_scientific(single, trim="-")
 
 
 def _string(text: str) -> str:

@@ -12,7 +12,7 @@ from shoehorn_mcu.emit.folder.energy import Energy
 from shoehorn_mcu.emit.folder.kernels_library import KERNELS
 from shoehorn_mcu.emit.model.arenas import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.model.forms import Forms
-from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.unit import Unit, quantisation
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.machine.targets import Board
 from shoehorn_mcu_host.base.manifest import MLPERF_BAUD
@@ -26,14 +26,12 @@ def _table(unit: Unit, kind: str) -> str:
     for suffix, tensor in unit.ends():
         if suffix.partition("_")[0] == kind:
             type_ = unit.type(tensor)
-            scale, zero = (type_.quant.scale, type_.quant.zero_point) if type_.quant else (0.0, 0)
-            if type_.dtype is DType.FLOAT32:
-                scale, zero = 0.0, 0
+            scale, zero = quantisation(type_) or (0.0, 0)
             arguments = (
                 by_rows.get(suffix, f"{unit.name}_{suffix}"),
                 f"{type_.bytes}u",
                 f"SH_APP_{type_.dtype.name}",
-                c.number(float(scale)),
+                c.number(scale),
                 c.number(zero),
             )
             rows.append(c.call("X", arguments))
@@ -107,11 +105,6 @@ def _needed(models: Models) -> str:
     return f"{arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest}{heard}"
 
 
-def _db_size(models: Models, task: Task | None, buffer: bool) -> int:
-    """The bytes of an input from the runner; 0 where it is streamed and nothing holds it whole."""
-    return 0 if models.units[0].streamed and not buffer else db_bytes(models.units[0], task)
-
-
 def app_config_h(models: Models, board: Board, energy: Energy = Energy.NONE) -> str:
     """The macros of the table in emit/README.md, and compile-time assertions that the models fit the board."""
     spec, units, buffer = board.spec, models.units, int(models.db_buffer(board))
@@ -123,10 +116,11 @@ def app_config_h(models: Models, board: Board, energy: Energy = Energy.NONE) -> 
         raise ShoehornError(f"{units[0].name}: cannot hear as {task.id if task else ''}; {why}; give --mlperf none")
     results = Results.OUTPUTS if units[0].handed_out or not task else task.results  # of no output that is held whole
     several = len(units) > 1
+    unheld = units[0].streamed and not buffer  # the first model's input
     macros = {
         **(_several(models) if several else _one(units[0], models.identities[0])),
         "SH_APP_MLPERF": c.string(task.id if task else units[0].name),
-        "SH_APP_DB_BYTES": f"{_db_size(models, task, bool(buffer))}u",
+        "SH_APP_DB_BYTES": f"{0 if unheld else db_bytes(units[0], task)}u",
         "SH_APP_DB_BUFFER": str(buffer),
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
         "SH_APP_RESULTS": str(int(results)),

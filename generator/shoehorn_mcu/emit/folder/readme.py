@@ -16,7 +16,7 @@ def _ends(unit: Unit, form: Forms) -> list[str]:
     for suffix, tensor in unit.ends():
         type_ = unit.type(tensor)
         real = f"{type_.quant.scale:.9g} * (stored {-type_.quant.zero_point:+d})" if type_.quant else "stored"
-        name = "".join(ch if " " <= ch <= "~" and ch not in "`|" else "?" for ch in tensor)
+        name = c.plain(tensor, but="`|")
         rows.append(f"| `{unit.name}_{by_rows.get(suffix, suffix)}()` | `{name}` | {type_} | {real} |")
     return rows
 
@@ -58,28 +58,28 @@ def use(unit: Unit) -> list[str]:
 
 def readme(units: Sequence[Unit], board: Board) -> str:
     """Markdown for the project folder of one model or several."""
-    emulated = board.spec.emulator is not None
-    commands = [
-        ("gen validate . --emulate", "compare the emulated board with the reference, byte by byte")
-        if emulated
-        else None,
-        ("gen bench . --emulate", "instructions per inference and per op") if emulated else None,
-        ("gen flash .", f"build it and write it to the {board.name}"),
-        ("gen validate .", "compare the board with the reference, over its serial port"),
-        ("gen bench .", "time per inference and per op"),
-    ]
-    width = max(len(command[0]) for command in commands if command)
-    lines = [f"{command[0]:<{width}}   # {command[1]}" for command in commands if command]
+    emulated = {
+        "gen validate . --emulate": "compare the emulated board with the reference, byte by byte",
+        "gen bench . --emulate": "instructions per inference and per op",
+    }
+    commands = {
+        **(emulated if board.spec.emulator is not None else {}),
+        "gen flash .": f"build it and write it to the {board.name}",
+        "gen validate .": "compare the board with the reference, over its serial port",
+        "gen bench .": "time per inference and per op",
+    }
+    width = max(map(len, commands))
+    arenas = (f"`{unit.name}` uses an arena of {unit.plan.total_bytes:,} bytes, and no heap." for unit in units)
     return "\n".join(
         (
             f"<!-- {c.SPDX} -->",
             "",
             f"# {', '.join(unit.name for unit in units)} on {board.name}",
             "",
-            "Written by Shoehorn. " + " ".join(f"`{unit.name}` uses {_arena(unit)}." for unit in units),
+            f"Written by Shoehorn. {' '.join(arenas)}",
             "",
             "```",
-            *lines,
+            *(f"{command:<{width}}   # {purpose}" for command, purpose in commands.items()),
             "```",
             "",
             "`pio run` builds the folder too, with PlatformIO and the packages that `gen` was installed with.",
@@ -88,10 +88,6 @@ def readme(units: Sequence[Unit], board: Board) -> str:
             "",
         )
     )
-
-
-def _arena(unit: Unit) -> str:
-    return f"an arena of {unit.plan.total_bytes:,} bytes, and no heap"
 
 
 def _single(unit: Unit) -> list[str]:

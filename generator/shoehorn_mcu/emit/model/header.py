@@ -5,8 +5,8 @@ from __future__ import annotations
 from shoehorn_mcu.base.version import __version__
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.model.forms import Forms
-from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.ir import DType, TensorType
+from shoehorn_mcu.emit.unit import Unit, quantisation
+from shoehorn_mcu.ir import TensorType
 
 
 def accessor(unit: Unit, suffix: str, tensor: str) -> str:
@@ -78,7 +78,7 @@ def _tensor(unit: Unit, suffix: str, tensor: str) -> list[str]:
 
 def _quantisation(type_: TensorType) -> dict[str, str]:
     """real = SCALE * (stored - ZERO_POINT); float32 tensors have neither."""
-    if type_.quant is None or type_.dtype is DType.FLOAT32:
+    if (quant := quantisation(type_)) is None:
         return {}
-    zero = int(type_.quant.zero_point)
-    return {"SCALE": c.number(float(type_.quant.scale)), "ZERO_POINT": f"({zero})" if zero < 0 else str(zero)}
+    scale, zero = quant
+    return {"SCALE": c.number(scale), "ZERO_POINT": f"({zero})" if zero < 0 else str(zero)}
