@@ -111,16 +111,9 @@ class Kernel:
     ) -> None:
         self.number, self.instance, self.symbol = number, instance, instance.symbol(prefix)
         self._code = _code(instance.text(prefix, ""), self.symbol, prefix, tuple(compiler.items()), alone)
-
-    @property
-    def heads(self) -> Sequence[str]:
-        """Text that stands before all code: pragmas, and headers of some compilers."""
-        return self._code.reader.heads
-
-    @property
-    def systems(self) -> Collection[str]:
-        """The headers of the compiler."""
-        return self._code.reader.systems.keys()
+        # Text that stands before all code: pragmas, and headers of some compilers.
+        self.heads: Sequence[str] = self._code.reader.heads
+        self.systems: Collection[str] = self._code.reader.systems.keys()  # headers of the compiler
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
