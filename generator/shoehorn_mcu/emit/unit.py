@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.ir import DType, Ends, Graph, Origin, Parts, State, TensorType, output_rows
 from shoehorn_mcu.kernels import Instance
 from shoehorn_mcu.planner.memory_plan import SRAM, Placement, Plan
@@ -127,10 +128,7 @@ class Unit:
     @cached_property
     def editions(self) -> Mapping[str, Sequence[Placement]]:
         """By tensor: its placements, one per edition."""
-        found: dict[str, list[Placement]] = {}
-        for placement in self.plan.placements:
-            found.setdefault(placement.tensor, []).append(placement)
-        return found
+        return by_key((placement.tensor, placement) for placement in self.plan.placements)
 
     @cached_property
     def placements(self) -> Mapping[str, Placement]:

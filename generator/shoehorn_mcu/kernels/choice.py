@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import takewhile
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
 from shoehorn_mcu.kernels.base.contract import Contract, Instance, Tile, Variant
@@ -255,9 +256,7 @@ def _alike(by_node: Iterable[Sequence[_Option]]) -> list[list[_Option]]:
 
     Every change of the choice is made to all nodes of such a group, so these keep the same instance.
     """
-    groups: dict[tuple[str, ...], list[Sequence[_Option]]] = {}
-    for options in by_node:
-        groups.setdefault((options[0].key, *(option.name for option in options)), []).append(options)
+    groups = by_key(((options[0].key, *(option.name for option in options)), options) for options in by_node)
     return [[_together(same) for same in zip(*group, strict=True)] for group in groups.values()]
 
 
@@ -277,13 +276,8 @@ def _by_name(by_node: Sequence[Sequence[_Option]]) -> _Named:
 
 def _changes(chosen: Sequence[_Option], by_node: _Named) -> Iterator[_Change]:
     """Every choice that differs in one op's key, or in all uses of one instance or of a function that some share."""
-    places: dict[str, list[int]] = {}
-    uses: dict[str, list[int]] = {}
-    for i, option in enumerate(chosen):
-        places.setdefault(option.key, []).append(i)
-        for part in option.code:
-            uses.setdefault(part, []).append(i)
-    for same in places.values():
+    uses = by_key((part, i) for i, option in enumerate(chosen) for part in option.code)
+    for same in by_key((option.key, i) for i, option in enumerate(chosen)).values():
         for name in by_node[same[0]]:
             yield _change(chosen, by_node, dict.fromkeys(same, name))
     for part, used in uses.items():

@@ -8,6 +8,8 @@ from enum import Enum
 from functools import cached_property
 from itertools import accumulate, pairwise
 
+from shoehorn_mcu.base.grouped import most_by_key
+
 SRAM = "sram"
 """The memory that is used where a plan names no other one: the board's main SRAM."""
 
@@ -283,10 +285,7 @@ class Plan:
     @cached_property
     def cores_by_op(self) -> Mapping[str, int]:
         """By op that has steps: the most cores that compute one of them."""
-        found: dict[str, int] = {}
-        for step in self.steps:
-            found[step.op] = max(step.cores, found.get(step.op, 1))
-        return found
+        return most_by_key((step.op, step.cores) for step in self.steps)
 
     @property
     def streamed(self) -> bool:

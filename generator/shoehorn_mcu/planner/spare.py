@@ -7,6 +7,7 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.planner.memory_plan import SRAM, Plan
 from shoehorn_mcu.planner.order.flow import Flow, single_events
 from shoehorn_mcu.planner.problem import ALIGNMENT, Problem
@@ -20,10 +21,8 @@ class Spare:
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         by_event = [(step, y) for step in plan.steps for y in range(*step.rows)]
-        times: dict[str, list[int]] = defaultdict(list)  # by op: the events that compute its rows
-        for time, (step, _) in enumerate(by_event):
-            times[step.op].append(time)
-        self._times = {op: np.array(each) for op, each in times.items()}
+        times = by_key((step.op, time) for time, (step, _) in enumerate(by_event))
+        self._times = {op: np.array(each) for op, each in times.items()}  # the events that compute its rows
         ranges = Flow(problem).live_ranges(single_events(problem, plan.steps))
         placements = {(p.tensor, p.edition): p for p in plan.placements}
         held: dict[str, list[_Held]] = defaultdict(list)

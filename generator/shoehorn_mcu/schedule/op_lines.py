@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.planner.memory_plan import Cascade, Plan
 from shoehorn_mcu.schedule.predict import by_op, unit_of
 from shoehorn_mcu.schedule.stage import Stage
@@ -40,9 +41,8 @@ class OpLine:
 def op_lines(plan: Plan, stages: Sequence[Stage]) -> list[OpLine]:
     """The ops in order."""
     names = dict(pair for cascade in plan.cascades for pair in _chunk_names(cascade))
-    groups: dict[str, list[tuple[Stage, float]]] = {}
-    for stage, time in zip(stages, by_op(plan, stages, unit_of(stages)), strict=True):
-        groups.setdefault(names.get(stage.name, stage.name), []).append((stage, time))
+    timed = zip(stages, by_op(plan, stages, unit_of(stages)), strict=True)
+    groups = by_key((names.get(stage.name, stage.name), (stage, time)) for stage, time in timed)
     return [OpLine(name, tuple(s for s, _ in group), sum(n for _, n in group)) for name, group in groups.items()]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.emit.kernels.c_items import Item, Reader, grouped, items_of, renamed, shown_alone
 from shoehorn_mcu.kernels import Contract, Instance
@@ -188,11 +189,8 @@ class Amalgam:
     @cached_property
     def users(self) -> Mapping[str, Sequence[Kernel]]:
         """By key of a definition the kernels that use it."""
-        found: dict[str, list[Kernel]] = {}
-        for kernel in self.kernels:
-            for key in dict.fromkeys(d.key for d in kernel.definitions.values()):
-                found.setdefault(key, []).append(kernel)
-        return found
+        keys = ((dict.fromkeys(d.key for d in kernel.definitions.values()), kernel) for kernel in self.kernels)
+        return by_key((key, kernel) for own, kernel in keys for key in own)
 
     @cached_property
     def keys(self) -> Mapping[str, Collection[str]]:

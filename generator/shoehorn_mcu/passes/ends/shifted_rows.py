@@ -15,6 +15,7 @@ from itertools import pairwise
 from math import gcd
 from typing import NamedTuple
 
+from shoehorn_mcu.base.grouped import most_by_key
 from shoehorn_mcu.ir import DType, Graph, Node, Op
 from shoehorn_mcu.ir.edit import only_reader, readers
 from shoehorn_mcu.ops import Concat, Pad, Reshape, Slice
@@ -134,12 +135,10 @@ class Shifted:
 
     def __init__(self, graph: Graph, hop: int) -> None:
         self.graph, self.hop = graph, hop
-        self.moved: dict[str, Moved] = {}
         self._read: dict[tuple[str, range], tuple[Sequence[int], ...]] = {}
         self.nodes = {node.output.name: node for node in graph.nodes()}
-        for name, node in self.nodes.items():
-            if (found := _moved(node)) is not None:
-                self.moved[name] = found
+        moved = ((name, _moved(node)) for name, node in self.nodes.items())
+        self.moved = {name: found for name, found in moved if found is not None}
 
     @cached_property
     def values(self) -> Mapping[str, tuple[Value, ...]]:
@@ -156,10 +155,7 @@ class Shifted:
     def _origins(self, rows: Sequence[Value]) -> Mapping[int, Origin]:
         """The last row of equal ones is computed, the others are it, some steps ago."""
         where = {value: y for y, value in reversed(list(enumerate(rows)))}
-        by_kind: dict[int, int] = {}
-        for kind, frame, _ in where:
-            if frame is not None:
-                by_kind[kind] = max(frame, by_kind.get(kind, frame))
+        by_kind = most_by_key((kind, frame) for kind, frame, _ in where if frame is not None)
         found: dict[int, Origin] = {}
         order = sorted(where.items(), key=lambda pair: pair[0].frame or 0, reverse=True)
         for (kind, frame, _), y in order:
@@ -382,11 +378,7 @@ class _Needs:
         if name in self._shifted.nodes:  # nothing computes rows of an input again
             origins = {} if name in self._nothing else origins
             origins = _brief(rows, origins) if name in self._less.briefly else origins
-        depths: dict[int, int] = {}
-        for y in rows:
-            if y in origins:
-                row, steps = origins[y]
-                depths[row] = max(steps, depths.get(row, 0))
+        depths = most_by_key(origins[y] for y in rows if y in origins)
         computed = {y for y in rows if y not in origins} | set(depths)
         lines = tuple(_lines(depths))
         numbers = {row: (n, i) for n, line in enumerate(lines) for i, row in enumerate(line.fresh)}

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from shoehorn_mcu.base.grouped import by_key, most_by_key
 from shoehorn_mcu.planner.live_ranges import live_ranges
 from shoehorn_mcu.planner.memory_plan import Placement, Scratch, Step
 from shoehorn_mcu.planner.problem import Block, Cut, OpSpec, Problem, Read, TensorSpec, aligned
@@ -128,11 +129,8 @@ class Pattern:
     def _lives(self, band: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, int, int]]]:
         """By op: when each of its rows is computed and last read."""
         ranges = live_ranges((self._inner_reads(*each) for each in band), zip(band, strict=True))
-        lives: dict[int, list[tuple[int, int, int]]] = {}
-        for (op, row), first, last in zip(ranges.values, ranges.first, ranges.last, strict=True):
-            if op < len(self.ops) - 1:
-                lives.setdefault(op, []).append((first, last, row))
-        return lives
+        lives = zip(ranges.values, ranges.first, ranges.last, strict=True)
+        return by_key((op, (first, last, row)) for (op, row), first, last in lives if op < len(self.ops) - 1)
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
@@ -217,10 +215,7 @@ class Composite:
     @cached_property
     def _slot_bytes(self) -> dict[str, int]:
         """By part: bytes of a slot."""
-        found: dict[str, int] = {}
-        for name, part in self._part_of.items():
-            found[part] = max(aligned(self._inner[name].row_bytes), found.get(part, 0))
-        return found
+        return most_by_key((part, aligned(self._inner[name].row_bytes)) for name, part in self._part_of.items())
 
     @cached_property
     def _scratch_bytes(self) -> int:

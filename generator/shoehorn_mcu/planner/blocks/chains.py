@@ -14,6 +14,7 @@ from itertools import islice, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.planner.blocks.composites import left_out
 from shoehorn_mcu.planner.effort import CHAIN
 from shoehorn_mcu.planner.order.flow import once
@@ -75,10 +76,7 @@ def _all(problem: Problem) -> Iterator[_Chain]:
     """Every chain of up to eight ops that saves bytes."""
     seen = {problem.root(tensor.name) for tensor in problem.tensors if tensor.view_of is not None}
     outside = seen | {problem.root(name) for name in (*problem.kept, *problem.inputs)}
-    readers: dict[str, list[_Reader]] = {}
-    for i, op in enumerate(problem.ops):
-        for read in op.reads:
-            readers.setdefault(read.tensor, []).append(_Reader(i, read))
+    readers = by_key((read.tensor, _Reader(i, read)) for i, op in enumerate(problem.ops) for read in op.reads)
     fixed = set(once(problem))
     for last, op in enumerate(problem.ops):
         if last not in fixed and problem.by_name[op.writes].rows > 1:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.blocks.cascade import Composite
 from shoehorn_mcu.planner.effort import GROUP
@@ -83,10 +84,7 @@ class Space:
     @cached_property
     def options(self) -> dict[str, list[int]]:
         """By name of a block: the numbers of its composites."""
-        found: dict[str, list[int]] = {}
-        for i, composite in enumerate(self.composites):
-            found.setdefault(composite.block.name, []).append(i)
-        return found
+        return by_key((composite.block.name, i) for i, composite in enumerate(self.composites))
 
     @cached_property
     def blocks(self) -> list[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.planner.blocks.cascade import Composite, Part
 from shoehorn_mcu.planner.effort import LAYOUT
 from shoehorn_mcu.planner.live_ranges import LiveRanges, Row
@@ -237,9 +238,7 @@ class _Layout:
             if copy.row.tensor not in self._stiff
         }
         tables, chosen = editions(self._ranges, steps, addresses)
-        by_root = defaultdict[str, list[str]](list)
-        for spec in problem.tensors:
-            by_root[problem.root(spec.name)].append(spec.name)
+        by_root = by_key((problem.root(spec.name), spec.name) for spec in problem.tensors)
         chosen = [tuple(sorted((name, i) for root, i in each for name in by_root[root])) for each in chosen]
         found = []
         for spec in problem.tensors:

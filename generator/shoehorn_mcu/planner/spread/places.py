@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.planner.effort import SPREAD
 from shoehorn_mcu.planner.live_ranges import LiveRanges, Row
 from shoehorn_mcu.planner.memory_plan import Memory, Placement, Plan, Step
@@ -160,10 +161,7 @@ class Places:
         for spot in self.address if whole else ():
             if spot.kind == "part" and self.stiff(spot) in pieces:
                 sets.join(spot.name, self.stiff(spot))
-        members = defaultdict[Hashable, list[Spot]](list)
-        for spot in pieces:
-            members[sets.of(spot)].append(spot)
-        for spots in members.values():
+        for spots in by_key((sets.of(spot), spot) for spot in pieces).values():
             lowest = min(self._lowest[spot] for spot in spots)
             moved = [replace(piece, offset=piece.offset - lowest) for spot in spots for piece in pieces[spot]]
             yield Bundle(spots[0], joined(moved)), tuple(spots), lowest
@@ -239,13 +237,11 @@ class Places:
                 yield _Live(new.spot, new.address, old.address, time, time)
 
     def _scratch(self) -> Iterator[_Live]:
-        times = defaultdict[str, list[int]](list)
-        for time, (step, _) in enumerate(self._events):
-            times[step.op].append(time)
+        times = by_key((step.op, time) for time, (step, _) in enumerate(self._events))
         for scratch in self._plan.scratch:
             spot = Spot(scratch.op, "scratch")
             self.address[spot] = scratch.address
-            for time in times[scratch.op]:
+            for time in times.get(scratch.op, ()):
                 yield _Live(spot, scratch.address, scratch.address + aligned(scratch.bytes), time, time)
 
     def _groups(self, lives: Sequence[_Live]) -> Iterator[Group]:
