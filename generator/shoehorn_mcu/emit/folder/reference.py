@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoehorn_mcu.emit.folder import graph_file
-from shoehorn_mcu.ir import Array, Graph, Node, State, Tensor
+from shoehorn_mcu.ir import Array, Graph, Node, Tensor
 from shoehorn_mcu.kernels import Value, oracle
 from shoehorn_mcu.kernels.base.contract import Packed, array_of
 
@@ -51,7 +51,10 @@ def reference_files(graph: Graph, name: str, sha256: str = "", flush: bool = Fal
         used.setdefault(end, graph.tensors[end])
     tensors = {tensor.name: _tensor(tensor, constants) for tensor in used.values()}
     ops = [_view(node) if node.op.view else _op(node, constants) for node in graph.nodes()]
-    kept = [_state(graph, state, constants) for state in graph.states]
+    kept = [
+        {"read": state.read, "write": state.write, "initial": constants.place(graph.initial(state))}
+        for state in graph.states
+    ]
     sections = {
         "format": FORMAT,
         "name": name,
@@ -82,10 +85,6 @@ def _tensor(tensor: Tensor, constants: _Constants) -> dict[str, object]:
         "zero_points": list(quant.zero_points) if quant else None,
         "const": None if tensor.data is None else constants.place(tensor.data),
     }
-
-
-def _state(graph: Graph, state: State, constants: _Constants) -> dict[str, object]:
-    return {"read": state.read, "write": state.write, "initial": constants.place(graph.initial(state))}
 
 
 def _view(node: Node) -> dict[str, object]:

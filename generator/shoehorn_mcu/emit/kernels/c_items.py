@@ -206,19 +206,17 @@ class Reader:
             self.titles.setdefault(file, "\n".join(comment).strip())
 
     def _add(self, file: str, comment: str, text: str) -> None:
-        call = re.fullmatch(r"(\w+)\((.*)\)", text, re.DOTALL)
+        call, parts = re.fullmatch(r"(\w+)\((.*)\)", text, re.DOTALL), iter([text])
         if text.startswith("#if"):
-            for each in self._by_names(text):
-                self.items.append(Item(file, comment, each))
-                comment = ""
+            parts = self._by_names(text)
         elif text.startswith("#") and not text.startswith("#define"):
             self.heads += [text] if text not in self.heads else []
+            return
         elif call and call[1] in self.functions:
-            for each in self._written_out(call[1], call[2]):
-                self.items.append(Item(file, comment, each))
-                comment = ""
-        else:
-            self.items.append(Item(file, comment, text))
+            parts = self._written_out(call[1], call[2])
+        for part in parts:
+            self.items.append(Item(file, comment, part))
+            comment = ""
 
     def _by_names(self, text: str) -> Iterator[str]:
         """A condition that the compiler decides, once for each definition in it; `heads` gets what defines nothing."""
@@ -385,10 +383,8 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
     out, inside = [], _struct_places(text)
     found = tokens(text)
     for number, token in enumerate(found):
-        if token in names and _previous(found, number) not in (".", "->") and number not in inside:
-            out.append(names[token])
-        else:
-            out.append(token)
+        other = token in names and _previous(found, number) not in (".", "->") and number not in inside
+        out.append(names[token] if other else token)
     text = "".join(out)
     return _CONTINUED.sub(lambda line: f"{line[1]:<{_MARGIN}}\\", text) if text.startswith("#define") else text
 

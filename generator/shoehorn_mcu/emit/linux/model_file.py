@@ -45,7 +45,8 @@ def model_file(unit: Unit) -> str:
     shapes = {tensor: type_.shape for tensor, type_ in types.items()}
     if unit.streamed is not None:
         shapes[unit.streamed] = row_shape(types[unit.streamed])
-    rows = {kind: [_array(t, types[t].dtype, shapes[t]) for t in names] for kind, names in _named(unit)}
+    ends = {"SH_INPUT": graph.inputs, "SH_OUTPUT": graph.outputs}
+    rows = {kind: [_array(t, types[t].dtype, shapes[t]) for t in names] for kind, names in ends.items()}
     body = [
         f'#include "{name}.h"',
         "",
@@ -61,10 +62,6 @@ def model_file(unit: Unit) -> str:
     body += [line for function, about in calls(unit).items() for line in _call(unit, function, about)]
     remark = c.comment(f"What sh_module.c has to know of {c.quoted(graph.name)}.")
     return c.header("SH_MODEL_H", [remark], body)
-
-
-def _named(unit: Unit) -> tuple[tuple[str, Sequence[str]], ...]:
-    return ("SH_INPUT", unit.graph.inputs), ("SH_OUTPUT", unit.graph.outputs)
 
 
 def _call(unit: Unit, function: str, about: str) -> list[str]:

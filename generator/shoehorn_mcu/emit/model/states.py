@@ -98,7 +98,7 @@ class States(Form):
             if data.nbytes == 0:
                 body.append(f"memset({address(unit, state.read)}, {unit.graph.initial(state).tobytes()[0]}, {size});")
             else:
-                arrays += [c.array(name, _little_endian(data), "static const"), ""]
+                arrays += [c.array(name, data, "static const"), ""]
                 body += _copies(unit, state, name, data.nbytes)
             if state.read in unit.rings:
                 body.append(f"{_first(number)} = 0;")
@@ -143,10 +143,6 @@ def _copies(unit: Unit, state: State, name: str, part: int) -> list[str]:
     place = c.offset(arena, at)
     lines = c.block(f"for (int32_t i = 0; i < {times}; i++)", [f"memcpy({place} + i * {part}, {name}, {part});"])
     return [*lines, *([f"memcpy({c.offset(arena, at + times * part)}, {name}, {rest});"] if rest else [])]
-
-
-def _little_endian(data: Array) -> Array:
-    return data.astype(data.dtype.newbyteorder("=")).ravel()
 
 
 def _end(unit: Unit) -> list[str]:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.planner.live_ranges import Row, live_ranges, rows_of_root
-from shoehorn_mcu.planner.memory_plan import Scratch, Step
+from shoehorn_mcu.planner.memory_plan import Step
 from shoehorn_mcu.schedule.stage import Stage
 
 
@@ -69,7 +69,10 @@ class _Drawing:
         self._place = {owner.op: i for i, owner in enumerate(self.owners) if owner.kind == "scratch"}
         given = (row for name in unit.given for row in self._rows(name))
         kept = (row for name in unit.kept for row in self._rows(self._root(name)))
-        self._ranges = live_ranges(self._reads_by_event(), self._writes_by_event(), given, kept)
+        events = [(step, y) for step in unit.plan.steps for y in range(*step.rows)]
+        reads = (self._read_by(step, y) for step, y in events)
+        writes = ([] if step.hands_out else [Row(self._written(step), y)] for step, y in events)
+        self._ranges = live_ranges(reads, writes, given, kept)
         self.events = len(self._ranges.reads)
         self.rectangles = list(self._rectangles())
 
@@ -126,15 +129,6 @@ class _Drawing:
             return list(self._rows_of_root(part.tensor, [part.row]))
         return [] if step.delivers else self._reads_of(self._stages[step.op])[y]
 
-    def _reads_by_event(self) -> Iterator[list[Row]]:
-        for step in self._unit.plan.steps:
-            for y in range(*step.rows):
-                yield self._read_by(step, y)
-
-    def _writes_by_event(self) -> Iterator[list[Row]]:
-        for step in self._unit.plan.steps:
-            yield from ([] if step.hands_out else [Row(self._written(step), y)] for y in range(*step.rows))
-
     def _rectangles(self) -> Iterator[Rectangle]:
         """In the order in which rows are computed; that of a step's scratch behind those of its rows."""
         ranges = self._ranges
@@ -152,8 +146,8 @@ class _Drawing:
                 yield drawn[-1]
                 time += 1
             if step.op in self._scratch:
-                place = self._place[self._stages[step.op].index]
-                yield Rectangle(place, 0, self._address(self._scratch[step.op]), start, time - 1)
+                place, scratch = self._place[self._stages[step.op].index], self._scratch[step.op]
+                yield Rectangle(place, 0, self._starts[scratch.memory] + scratch.address, start, time - 1)
 
     def _rectangle(self, copy: int, edition: int, reads: Sequence[Rectangle]) -> Rectangle:
         """A copy, computed from these rows; it may overwrite the last one that has bytes in common with it."""
@@ -162,9 +156,6 @@ class _Drawing:
         owner, address = self._number[tensor], self._starts[placed.memory_of(y)] + placed.at(y)
         over = next((read for read in reversed(reads) if self._meet(owner, address, read)), None)
         return Rectangle(owner, y, address, *self._ranges.during(copy), over)
-
-    def _address(self, scratch: Scratch) -> int:
-        return self._starts[scratch.memory] + scratch.address
 
     def _meet(self, owner: int, address: int, other: Rectangle) -> bool:
         """Whether a row at this address shares bytes with another."""
