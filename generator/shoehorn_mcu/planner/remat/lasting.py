@@ -23,6 +23,7 @@ from shoehorn_mcu.planner.remat import solver
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import PLAIN, in_units, profile, pruned
 from shoehorn_mcu.planner.remat.outcome import Limit
+from shoehorn_mcu.planner.remat.slots import points_of
 from shoehorn_mcu.planner.remat.units import scaled
 
 
@@ -120,21 +121,12 @@ class _Model:
         self._kept: list[cp_model.IntVar] = []  # of gaps that are not kept in every answer
         self._gaps: list[tuple[int, int, int]] = []  # of these: the slots at both ends, and the node's size
         self._change = np.zeros(len(slots.nodes) + 2, np.int64)  # at each slot, of the memory that every answer needs
-        for v, points in enumerate(self._points()):
+        for v, points in enumerate(points_of(graph, slots.nodes)):
             self._node(v, points)
         self._always = np.cumsum(self._change)
         self._ends = np.array(self._gaps, np.int64).reshape(-1, 3)
         durations, _ = scaled(graph.durations, len(slots.nodes))
         self._model.minimize(sum(durations[slots.nodes[t]] * x for t, x in self._run.items()))
-
-    def _points(self) -> list[list[int]]:
-        """Per node the slots that run or read it."""
-        points: list[list[int]] = [[] for _ in self._graph.nodes]
-        for t, v in enumerate(self._slots.nodes):
-            points[v].append(t)
-            for u in self._graph.inputs[v]:
-                points[u].append(t)
-        return points
 
     def _node(self, v: int, points: Sequence[int]) -> None:
         """The gaps of a node from the last to the first: kept for the reader at the end, or over the gap behind it."""

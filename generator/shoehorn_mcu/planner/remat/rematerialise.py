@@ -46,13 +46,8 @@ def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> O
         return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
     limit = Limit(effort.seconds * REMAT.FIXED_SHARE, monotonic() + effort.patience)
     found = staged.solve(graph, budget, (2,) * len(graph.names), limit)
-    reason = (
-        "interrupted"
-        if found.interrupted
-        else f"{effort.patience:g} seconds are over"
-        if limit.reached
-        else "tried in full"
-    )
+    tried = f"{effort.patience:g} seconds are over" if limit.reached else "tried in full"
+    reason = "interrupted" if found.interrupted else tried
     if found.sequence is None:
         status = Status.INFEASIBLE if found.proven else Status.UNKNOWN
         return _none(graph, budget, status, sum(graph.durations), f"no sequence found in this order: {reason}")

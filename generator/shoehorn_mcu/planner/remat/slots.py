@@ -82,6 +82,17 @@ def solve(
     return Solution(sequence, bound, answer.proven or answer.infeasible)
 
 
+def points_of(graph: Graph, slots: Sequence[int]) -> list[list[int]]:
+    """Per node the slots that write or read it, from the first that writes it."""
+    points: list[list[int]] = [[] for _ in graph.nodes]
+    for t, v in enumerate(slots):
+        points[v].append(t)
+        for u in graph.inputs[v]:
+            if points[u]:
+                points[u].append(t)
+    return points
+
+
 def _kept(graph: Graph, slots: Sequence[int], steps: Sequence[int]) -> set[tuple[int, int]]:
     """Pairs of a node and a slot that writes or reads it, where the node is kept after the slot if `steps` are run."""
     order = [slots[t] for t in steps]
@@ -110,7 +121,7 @@ class _Model:
         self._kept: dict[tuple[int, int], cp_model.IntVar] = {}
         self._open = set(self._free)  # slots with free variables
         self._before: dict[tuple[int, int], cp_model.IntVar] = {}  # by node and by the slot at which the gap ends
-        for v, points in enumerate(self._points()):
+        for v, points in enumerate(points_of(graph, slots)):
             self._gaps(v, points)
         self._nodes_find_their_inputs()
         self._no_node_is_run_too_often()
@@ -122,16 +133,6 @@ class _Model:
         """A Boolean; fixed to its hint if none of these slots is free."""
         free = any(t in self._free for t in at)
         return self.model.new_bool_var(name) if free else self.model.new_int_var(hinted, hinted, name)
-
-    def _points(self) -> list[list[int]]:
-        """Per node the slots that write or read it, from the first that writes it."""
-        points: list[list[int]] = [[] for _ in self._graph.nodes]
-        for t, v in enumerate(self._slots):
-            points[v].append(t)
-            for u in self._graph.inputs[v]:
-                if points[u]:
-                    points[u].append(t)
-        return points
 
     def _gaps(self, v: int, points: Sequence[int]) -> None:
         """A node is kept only if it was kept or run before, run at least once, and not run while it is kept."""

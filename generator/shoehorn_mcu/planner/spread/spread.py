@@ -111,10 +111,8 @@ def _moved(problem: Problem, plan: Plan, places: Places, memories: Sequence[Memo
             other = own.get(owner) or some.get(owner) or some.get(spot.name) or (SRAM, 0)
             rows.append(other if there is None else (there[0], there[1] + places.offset(spot, y)))
         memory, address = rows[0]
-        if spots[0].kind == "whole":
-            return replace(placed, address=address, memory=memory)
         side_by_side = rows == [(memory, address + y * placed.row_bytes) for y in range(placed.rows)]
-        if not placed.slots and side_by_side:
+        if spots[0].kind == "whole" or (side_by_side and not placed.slots):
             return replace(placed, address=address, memory=memory)
         names, slots = zip(*rows, strict=True)
         several = names if len({*names}) > 1 else ()
