@@ -73,8 +73,7 @@ def _heaviest_path(graph: Graph) -> set[int]:
     before: dict[int, int | None] = {}
     for v in graph.order:
         before[v] = max(graph.inputs[v], key=lambda u: weight[u], default=None)
-        behind = before[v]
-        weight[v] = memory[v] + (weight[behind] if behind is not None else 0)
+        weight[v] = memory[v] + max((weight[u] for u in graph.inputs[v]), default=0)
     path = set()
     node: int | None = max(graph.order, key=lambda v: weight[v])
     while node is not None:
