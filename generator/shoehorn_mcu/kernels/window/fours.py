@@ -54,21 +54,16 @@ def _inside(axis: _Axis, at: int) -> int:
 
 @lru_cache(maxsize=256)
 def _lines(axis: _Axis) -> Counter[int]:
-    """How many rows have windows with so many lines inside."""
+    """How many rows have windows with so many lines inside; or pixels, with so many columns."""
     return Counter(_inside(axis, at) for at in range(axis[0]))
 
 
 @lru_cache(maxsize=256)
 def _runs(axis: _Axis) -> Counter[tuple[int, int]]:
     """How many runs of pixels with one table have so many columns inside and so many pixels."""
-    found: Counter[tuple[int, int]] = Counter()
-    inner = 0
-    for at in range(axis[0]):
-        columns = _inside(axis, at)
-        if columns == axis[1]:
-            inner += 1
-        else:
-            found[columns, 1] += 1
+    pixels = Counter(_lines(axis))  # by columns inside
+    inner = pixels.pop(axis[1], 0)
+    found = Counter({(columns, 1): count for columns, count in pixels.items()})
     if inner:
         found[axis[1], inner] += 1
     return found
