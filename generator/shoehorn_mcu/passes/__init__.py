@@ -95,9 +95,8 @@ SIMPLIFYING: tuple[Pass, ...] = (
     Pass("fuse-tables", fuse_tables),
     Pass("row-per-pixel", row_per_pixel),
     Pass("sink-views", sink_views),  # after maps are one: fewer ops between two views
-    Pass(
-        "zero-constant-channels", zero_constant_channels
-    ),  # after the passes that fold pads and clamps into convolutions
+    # After the passes that fold pads and clamps into convolutions.
+    Pass("zero-constant-channels", zero_constant_channels),
     Pass("fold-constant-channels", fold_constant_channels),
     Pass("widen-depthwise", widen_depthwise),  # the passes before it may leave a single channel
 )

@@ -160,9 +160,8 @@ class _Chosen:
         found = spread(self.problem, self.plan, memories, by_rows)
         if found is None:
             return None
-        return self.finished(
-            _with_memories(self.problem, memories), found, {each.name: each.bytes for each in memories}
-        )
+        arenas = {each.name: each.bytes for each in memories}
+        return self.finished(_with_memories(self.problem, memories), found, arenas)
 
 
 def _flash_left(stages: Sequence[Stage]) -> int | None:

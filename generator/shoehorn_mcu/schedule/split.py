@@ -225,10 +225,8 @@ class _Parts(Draft):
         """B on a chunk, added to `total` (empty: none yet); returns the new sum."""
         op, weights = self._last.op, self._last.weights
         if isinstance(op, Dense):  # a 1x1 window
-            o, i = weights.type.shape
-            weights = Tensor(
-                weights.name, replace(weights.type, shape=(o, 1, 1, i)), _data(weights).reshape(o, 1, 1, i)
-            )
+            shape = (weights.type.shape[0], 1, 1, weights.type.shape[1])
+            weights = Tensor(weights.name, replace(weights.type, shape=shape), _data(weights).reshape(shape))
         w = self._cut(weights, 3, span, label)
         output = self.tensor(self._last.output.name + label, TensorType(self._last.output.type.shape, DType.INT32))
         kind = NextPartial if total else FirstPartial
