@@ -25,7 +25,7 @@ from shoehorn_mcu.kernels.base.rounding import (
     rounds_exactly,
     up,
 )
-from shoehorn_mcu.ops import LinearOp
+from shoehorn_mcu.ops import Binary, LinearOp, Pool2d
 from shoehorn_mcu.ops.fixed_point import rescale
 
 OUTPUTS = 4  # output channels that are computed at once
@@ -166,9 +166,9 @@ def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None, a
         sums = np.concatenate([sums.reshape(blocks, -1), offsets.reshape(blocks, -1)], axis=1)
     scales = _scales(of) if up is None else _scales_up(up)
     if lines is None:
-        return _by_blocks(blocks, sums, words, scales)
+        return words_by_block(blocks, sums, words, scales)
     *before, last = np.split(words, lines, axis=1)
-    return np.concatenate([_by_blocks(blocks, *part) for part in ((sums,), *zip(before), (last, scales))])
+    return np.concatenate([words_by_block(blocks, *part) for part in ((sums,), *zip(before), (last, scales))])
 
 
 def pack_words(of: Linear, order: Int64s, up: Up | None = None) -> Int32s:
@@ -181,7 +181,7 @@ def pack_words(of: Linear, order: Int64s, up: Up | None = None) -> Int32s:
     words = np.ascontiguousarray(halves.reshape(-1, 2, *order.shape).swapaxes(1, 2)).astype("<i2").view("<i4")
     sums = _joined((of if up is None else up).bias)
     scales = _scales(of) if up is None else _in_blocks(np.stack([up.multiplier, up.addend], axis=1))
-    return _by_blocks(len(words), sums, words, scales)
+    return words_by_block(len(words), sums, words, scales)
 
 
 def _joined(of: NDArray[np.generic]) -> Int64s:
@@ -190,7 +190,7 @@ def _joined(of: NDArray[np.generic]) -> Int64s:
     return np.stack([pairs[:, 0], pairs[:, 0] + 256 * pairs[:, 1]], axis=1)
 
 
-def _by_blocks(blocks: int, *parts: NDArray[np.signedinteger]) -> Int32s:
+def words_by_block(blocks: int, *parts: NDArray[np.signedinteger]) -> Int32s:
     """For each block its words of every part."""
     return np.concatenate([part.reshape(blocks, -1) for part in parts], axis=1).astype(np.int32).ravel()
 
@@ -254,11 +254,7 @@ def turns_of(run: int) -> int:
     return (run // INPUTS + 1) // 2 + (run % INPUTS > 0)
 
 
-def clamps(low: float, high: float) -> bool:
-    """Whether the kernel clamps its outputs in a loop of their own."""
-    return (low, high) != (X_LOW, X_HIGH)
-
-
-def clamped(node: Node[LinearOp]) -> int:
-    """The outputs of a row that the kernel clamps in such a loop."""
-    return node.output.type.row_elements * clamps(node.op.clamp.low, node.op.clamp.high)
+def clamped(node: Node[LinearOp | Binary | Pool2d]) -> int:
+    """The outputs of a row that the kernel clamps in a loop of their own."""
+    clamp = node.op.clamp
+    return node.output.type.row_elements * ((clamp.low, clamp.high) != (X_LOW, X_HIGH))

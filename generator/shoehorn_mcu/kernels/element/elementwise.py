@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Values, Variant, portable
 from shoehorn_mcu.kernels.base.operands import all_s8, bounded, broadcast, element_by_element, runs
-from shoehorn_mcu.kernels.base.packed import clamps
+from shoehorn_mcu.kernels.base.packed import clamped
 from shoehorn_mcu.kernels.base.rounding import rounds_exactly
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.element import sum_steps
@@ -30,9 +30,9 @@ def binary_apart(node: Node, step: int) -> Values:
     return broadcast(node, ("a", "b"), step)
 
 
-def _zeros(node: Node[Binary]) -> dict[str, Value]:
-    named = zip(("a_zero", "b_zero", "y_zero"), (*node.inputs, node.output), strict=True)
-    return {member: tensor.type.quantised.zero_point for member, tensor in named}
+def _zeros(node: Node, *operands: str) -> dict[str, Value]:
+    named = zip((*operands, "y"), (*node.inputs, node.output), strict=True)
+    return {f"{name}_zero": tensor.type.quantised.zero_point for name, tensor in named}
 
 
 def _scaled(**scales: Scale) -> dict[str, Value]:
@@ -43,7 +43,7 @@ def _add(node: Node[Addition]) -> dict[str, Value]:
     left_shift, a, b, y = add_params(node.sig)
     return {
         **binary(node),
-        **_zeros(node),
+        **_zeros(node, "a", "b"),
         "b_sign": node.op.sign,
         "left_shift": left_shift,
         **_scaled(a=a, b=b, y=y),
@@ -104,9 +104,7 @@ def _unrolled(node: Node[Binary], tile: Tile) -> Work:
     """Runs, those with groups of four elements, these groups, elements that are left; rows that are clamped, and their
     elements.
     """
-    of, elements = runs(node), node.output.type.row_elements
-    clamp = node.op.clamp
-    clamped = clamps(clamp.low, clamp.high)
+    of, limited = runs(node), clamped(node)
     fours, left = divmod(of.channels, 4)
     return Work(
         pixels=of.width,
@@ -114,8 +112,8 @@ def _unrolled(node: Node[Binary], tile: Tile) -> Work:
         fours=of.width * fours,
         rests=of.width * (left > 0),
         outputs=of.width * left,
-        clampings=clamped,
-        clamped=elements * clamped,
+        clampings=limited > 0,
+        clamped=limited,
     )
 
 
@@ -146,12 +144,8 @@ def eights(node: Node, tile: Tile) -> Work:
     return Work(pixels=of.width, vectors=of.width * pairs, outputs=of.width * left)
 
 
-def _no_tables(node: Node) -> dict[str, Value]:
-    return {"tables": None}
-
-
 def _mul(node: Node[Mul]) -> dict[str, Value]:
-    return {**binary(node), **_zeros(node), **mul_scale(node.sig)._asdict()}
+    return {**binary(node), **_zeros(node, "a", "b"), **mul_scale(node.sig)._asdict()}
 
 
 def _multiplied_by_vectors(node: Node[Mul]) -> bool:
@@ -175,13 +169,10 @@ def _prelu_runs(node: Node[Prelu], step: int | None = None) -> dict[str, Value]:
 
 
 def _prelu(node: Node[Prelu]) -> dict[str, Value]:
-    x, alpha = node.inputs
     positive, negative = prelu_scales(node.sig)
     return {
         **_prelu_runs(node),
-        "x_zero": x.type.quantised.zero_point,
-        "alpha_zero": alpha.type.quantised.zero_point,
-        "y_zero": node.output.type.quantised.zero_point,
+        **_zeros(node, "x", "alpha"),
         **_scaled(positive=positive, negative=negative),
     }
 
@@ -207,7 +198,9 @@ def _prelu_work(node: Node[Prelu]) -> Work:
     return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
 
-ADD = Contract("add_s8", (Add, Sub), _add, _no_tables, accepts=all_s8, spaced=binary_apart, in_runs=True)
+ADD = Contract(
+    "add_s8", (Add, Sub), _add, lambda _: {"tables": None}, accepts=all_s8, spaced=binary_apart, in_runs=True
+)
 MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8, spaced=binary_apart, in_runs=True)
 MAXIMUM = Contract("maximum_s8", (Maximum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
 MINIMUM = Contract("minimum_s8", (Minimum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)

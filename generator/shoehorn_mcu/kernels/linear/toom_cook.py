@@ -25,7 +25,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import ALIGNMENT, OFFSETS, behind_pixels
-from shoehorn_mcu.kernels.base.packed import Linear, clamped, filled, linear, scaled_exactly, sums_of
+from shoehorn_mcu.kernels.base.packed import Linear, clamped, filled, linear, scaled_exactly, sums_of, words_by_block
 from shoehorn_mcu.kernels.base.rounding import (
     UP_POINT,
     UP_SCALED,
@@ -151,8 +151,7 @@ def pack(of: Linear, shape: tuple[int, ...], tile: Tile, up: Up | None) -> Int32
     halves = np.ascontiguousarray(made.transpose(0, 2, 3, 4, 5, 6, 1, 7)).astype("<i2")  # [block][..][pair][output][2]
     bias = filled((of if up is None else up).bias, blocks * FOUR) * _scale(tile)
     scales = filled(_scales(of) if up is None else _scales_up(up, tile), blocks * FOUR)
-    parts = (bias, halves.view("<i4"), scales)
-    return np.concatenate([part.reshape(blocks, -1) for part in parts], axis=1).astype(np.int32).ravel()
+    return words_by_block(blocks, bias, halves.view("<i4"), scales)
 
 
 def _scales(of: Linear) -> Int64s:
@@ -174,10 +173,6 @@ def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
 def _fours(node: Node[Conv2d]) -> int:
     """Groups of four channels."""
     return -(-node.x.type.nhwc[3] // FOUR)
-
-
-def _pixels(node: Node[Conv2d], tile: Tile) -> int:
-    return 2 * tile.sizes["reach"] * tile.rows
 
 
 def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
@@ -260,7 +255,7 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
         choice=CHOICE,
         pack=_pack,
         scratch_bytes=_scratch_bytes,
-        pixels_at_once=_pixels,
+        pixels_at_once=lambda _, tile: 2 * tile.sizes["reach"] * tile.rows,
         behind=_behind,
     )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.base.operands import all_s8, are, bounded
-from shoehorn_mcu.kernels.base.packed import clamps
+from shoehorn_mcu.kernels.base.packed import clamped
 from shoehorn_mcu.kernels.base.work import BLOCK, Work, by_blocks, elements, filled, inside
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Padding, Pool2d, Softmax
@@ -111,14 +111,13 @@ def _taps(node: Node[Pool2d]) -> tuple[float, float]:
 
 def average_pool2d_work(node: Node[Pool2d]) -> Work:
     """Elements in blocks of channels, and the pixels and lines that they are in."""
-    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
     within, padded = _taps(node)
     per_pixel = -(-channels // BLOCK)
     return by_blocks(within, channels) + Work(
         pixels=pixels,
         blocks=pixels * per_pixel,
-        kernel_rows=pixels * per_pixel * op.kernel[0],
+        kernel_rows=pixels * per_pixel * node.op.kernel[0],
         padded=padded * per_pixel,
         outputs=pixels * channels,
     )
@@ -126,11 +125,10 @@ def average_pool2d_work(node: Node[Pool2d]) -> Work:
 
 def max_pool2d_work(node: Node[Pool2d]) -> Work:
     """Elements of whole pixels, and the pixels and lines that they are in."""
-    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
     within, padded = _taps(node)
     return elements(within, channels) + Work(
-        pixels=pixels, kernel_rows=pixels * op.kernel[0], padded=padded, outputs=pixels * channels
+        pixels=pixels, kernel_rows=pixels * node.op.kernel[0], padded=padded, outputs=pixels * channels
     )
 
 
@@ -241,9 +239,7 @@ def _blocks_of_taps(node: Node[Pool2d], least: int) -> Work:
 
 
 def _average_pool2d_words_work(node: Node[Pool2d], tile: Tile) -> Work:
-    clamp = node.op.clamp
-    outputs = node.output.type.row_elements
-    return _words_work(node, 8) + Work(outputs=outputs, clamped=outputs * clamps(clamp.low, clamp.high))
+    return _words_work(node, 8) + Work(outputs=node.output.type.row_elements, clamped=clamped(node))
 
 
 def mean_work(node: Node[Mean]) -> Work:
