@@ -105,7 +105,6 @@ def _in_vectors(node: Node[ops.LinearOp], tile: Tile) -> dict[str, Value]:
 
 def _lanes_work(node: Node[ops.Conv2d], tile: Tile) -> Work:
     """Steps of the inner loop over several pixels (`wide`) and over one, the loops, and their blocks of outputs."""
-    op = node.op
     lanes, together = tile.sizes["outputs"], tile.sizes["pixels"]
     outputs, _, kernel_width, inputs = node.weights.type.shape
     groups = node.x.type.nhwc[3] // inputs
@@ -114,7 +113,7 @@ def _lanes_work(node: Node[ops.Conv2d], tile: Tile) -> Work:
     whole = sum(taps == kernel_width for taps in lines.taps) // together
     single = len(lines.taps) - whole * together
     met = blocks * lines.inside
-    runs = 1 if op.dilation[1] == 1 and groups == 1 else kernel_width
+    runs = 1 if node.op.dilation[1] == 1 and groups == 1 else kernel_width
     narrow = sum(lines.taps) - whole * together * kernel_width
     return Work(
         tiles=blocks * whole,
@@ -182,12 +181,11 @@ def _softmax(node: Node[ops.Softmax]) -> dict[str, Value]:
 
 def _vectors_work(node: Node[ops.Conv2d], tile: Tile) -> Work:
     """By groups of pixels, of as many as the tile has, of two and of one: steps of the inner loop, loops and blocks."""
-    op = node.op
     lanes, together = tile.sizes["outputs"], tile.sizes["pixels"]
     outputs, _, kernel_width, inputs = node.weights.type.shape
     lines = conv.lines_of(node)
     blocks = _groups(node) * -(-(outputs // _groups(node)) // lanes)
-    joined = op.dilation[1] == 1 and _groups(node) == 1
+    joined = node.op.dilation[1] == 1 and _groups(node) == 1
     many, two, one = _pixel_groups(node, together)
     met = blocks * lines.inside
     loops, steps = (1, kernel_width * inputs) if joined else (kernel_width, inputs)

@@ -80,12 +80,11 @@ def _in_order(rows: NDArray[Any]) -> Int32s:
 
 def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of pixels, vectors of channels, whole ones or not, and pairs of taps; and of the tables of taps."""
-    op = node.op
     _, height, width, channels = node.weights.type.shape
     taps = height * width * (2 if kind_of_weights(node) else 1)
     pixels, pairs = float(node.output.type.nhwc[2]), -(-taps // 2)
     rows, inner = adjacent(node)
-    joined = rows if inner > 1 and op.stride[1] == 1 and VECTOR % channels == 0 else 0.0
+    joined = rows if inner > 1 and node.op.stride[1] == 1 and VECTOR % channels == 0 else 0.0
     pixels -= joined * inner
     whole = pixels * (channels // VECTOR) + joined * (inner * channels // VECTOR)
     partly = pixels * (channels % VECTOR > 0) + joined * (inner * channels % VECTOR > 0)
@@ -104,10 +103,9 @@ def _accepts_3x3(node: Node[DepthwiseConv2d]) -> bool:
 
 def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of tables of taps, of pixels, those behind which taps are moved, and of vectors of channels."""
-    op = node.op
     pixels, channels = node.output.type.nhwc[2:]
     rows, inner = adjacent(node)
-    repeats = op.stride[1] == 1 and VECTOR % channels == 0
+    repeats = node.op.stride[1] == 1 and VECTOR % channels == 0
     total = Work()
     # Runs of pixels: those that touch padding alone, and in a part of the rows the others together.
     for times, together in ((pixels - rows * inner, 1), (rows, inner)):
@@ -117,7 +115,7 @@ def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
             tables = (whole > 0) + (rest > 0)
         else:
             made, tables, vectors = together, int(together > 0), together * -(-channels // VECTOR)
-            moved = together * (op.stride[1] > 1 or channels % VECTOR > 0)
+            moved = together * (node.op.stride[1] > 1 or channels % VECTOR > 0)
         total += Work(tables=times * tables, pixels=times * made, moved=times * moved, blocks=times * vectors)
     return total
 

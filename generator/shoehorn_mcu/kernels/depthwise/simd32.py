@@ -220,13 +220,8 @@ def _accepts_point(node: Node[DepthwiseConv2d]) -> bool:
     return _apart(node) and packable_at_points(layer_of(node)) and _up(node) is not None
 
 
-def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
-    return all_in_weights(pack(layer_of(node), _up(node) if "up" in tile.sizes else None))
-
-
 def _accepts_strip(node: Node[DepthwiseConv2d]) -> bool:
-    op = node.op
-    near = op.dilation[1] == 1 and op.stride[1] in (1, 2)
+    near = node.op.dilation[1] == 1 and node.op.stride[1] in (1, 2)
     return near and node.weights.type.shape[1:3] == (3, 3) and _accepts_up(node)
 
 
@@ -335,7 +330,7 @@ def _variant(suffix: str, accepts: Callable[[Node[DepthwiseConv2d]], bool], **si
         isa=Isa.SIMD32,
         accepts=accepts,
         tiles=(Tile(**sizes),),
-        pack=_pack,
+        pack=lambda node, tile: all_in_weights(pack(layer_of(node), _up(node) if "up" in tile.sizes else None)),
         behind=lambda node, _: behind_channels(node, CHANNELS),
     )
 

@@ -55,9 +55,8 @@ def _pack(node: Node[DepthwiseConv2d], tile: Tile) -> dict[str, Value]:
 
 def _segment(node: Node[DepthwiseConv2d]) -> int:
     """How many pixels of a channel are computed at once at most."""
-    op = node.op
     height, width = node.weights.type.shape[1:3]
-    pitch = height * width if op.dilation[1] != 1 else op.stride[1] * height
+    pitch = height * width if node.op.dilation[1] != 1 else node.op.stride[1] * height
     return (WORDS - _filled(height * width)) // pitch + 1
 
 

@@ -141,8 +141,7 @@ def _scan(node: Node[Scan]) -> dict[str, Value]:
 
 
 def _top(node: Node[TopIndices]) -> dict[str, Value]:
-    op = node.op
-    return {**_columns(node), "count": op.count, "last": int(op.last)}
+    return {**_columns(node), "count": node.op.count, "last": int(node.op.last)}
 
 
 def _top_work(node: Node[TopIndices], tile: Tile) -> Work:

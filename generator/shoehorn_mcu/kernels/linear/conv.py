@@ -63,10 +63,6 @@ def channel_groups(node: Node[Conv2d]) -> dict[str, int]:
     }
 
 
-def _conv2d(node: Node[Conv2d]) -> dict[str, Value]:
-    return {**_window(node), **channel_groups(node)}
-
-
 def multiplied(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
     """Struct members of DepthwiseConv2d for its dilation and its outputs per input channel."""
     x, weights, _ = node.inputs
@@ -74,10 +70,6 @@ def multiplied(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
         "dilation": node.op.dilation[1],
         "channel_multiplier": weights.type.shape[3] // x.type.nhwc[3],
     }
-
-
-def _depthwise_conv2d(node: Node[DepthwiseConv2d]) -> dict[str, Value]:
-    return {**_window(node), **multiplied(node)}
 
 
 def _transpose_conv2d(node: Node[TransposeConv2d]) -> dict[str, Value]:
@@ -98,14 +90,13 @@ def constants(node: Node[LinearOp]) -> dict[str, Value]:
 
 
 def _dense(node: Node[Dense]) -> dict[str, Value]:
-    op = node.op
     outputs, inputs = node.weights.type.shape
     return {
         "positions": node.output.type.nhwc[2],
         "inputs": inputs,
         "outputs": outputs,
         "y_zero": node.output.type.quantised.zero_point,
-        **operands.bounded(op.clamp),
+        **operands.bounded(node.op.clamp),
     }
 
 
@@ -269,9 +260,8 @@ def _transpose_conv2d_work(node: Node[TransposeConv2d]) -> Work:
 
 def transposed_work(node: Node[TransposeConv2d]) -> Work:
     """TransposeConv2d as sums over windows, each of the taps of a pixel that have an input (`linear_s16`)."""
-    op = node.op
     weights, (rows, _) = node.weights.type.shape, _hits_of(node)
-    met = _met(node.output.type.nhwc[2], weights[2], node.x.type.nhwc[2], op.stride[1], op.padding.left)
+    met = _met(node.output.type.nhwc[2], weights[2], node.x.type.nhwc[2], node.op.stride[1], node.op.padding.left)
     lines = Lines(rows, weights[1] - rows, tuple(met.sum(axis=1).tolist()), 0)
     return _lines_work(lines, weights, node)
 
@@ -350,7 +340,7 @@ def _nibbles(node: Node[LinearOp], tile: Tile) -> dict[str, Value]:
 CONV2D = Contract(
     "conv2d_s8",
     (Conv2d,),
-    _conv2d,
+    lambda node: {**_window(node), **channel_groups(node)},
     constants,
     _linear_s8,
     takes_scratch=True,
@@ -360,7 +350,7 @@ CONV2D = Contract(
 DEPTHWISE = Contract(
     "depthwise_conv2d_s8",
     (DepthwiseConv2d,),
-    _depthwise_conv2d,
+    lambda node: {**_window(node), **multiplied(node)},
     constants,
     _linear_s8,
     kind=operands.kind_of_weights,

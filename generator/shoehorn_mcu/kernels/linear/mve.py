@@ -87,11 +87,10 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of the loops over pixels, blocks of four outputs, runs and vectors of inputs, for two pixels and for one;
     and of how runs are found, or windows copied.
     """
-    op = node.op
     outputs = node.output.type.nhwc[3]
     _, height, width, inputs = node.weights.type.shape
     blocks, copied = -(-outputs // OUTPUTS), "taps" in tile.sizes and _is_copied(node)
-    joined = unpadded_rows(node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
+    joined = unpadded_rows(node) if node.op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
     total = Work()
     for (length, inside), times in groups(node, PIXELS):
         by_line = joined * inside

@@ -176,7 +176,6 @@ def _sizes(pixels: int) -> list[int]:
 
 def _work(node: Node[Conv2d], tile: Tile) -> Work:
     """Counts of passes, of what they loop over, and of how runs are found, or windows copied."""
-    op = node.op
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, inputs = node.weights.type.shape
     blocks, windows = -(-outputs // _at_once(tile)), "taps" in tile.sizes
@@ -184,7 +183,7 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
         run = _rounded(height * width * inputs) if windows else inputs
         made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run)) + _few(pixels, outputs, tile)
         return made + packed_conv.copies(node, (VECTOR, HALF)) if windows else made
-    joined = packed_conv.unpadded_rows(node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
+    joined = packed_conv.unpadded_rows(node) if node.op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
     total = _few(pixels, outputs, tile)
     for (size, inside), times in packed_conv.groups(node, PIXELS):
         by_line = joined * inside * (size == PIXELS)

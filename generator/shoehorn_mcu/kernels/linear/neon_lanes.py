@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.contract import Packed, Tile, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.operands import OFFSETS
 from shoehorn_mcu.kernels.base.packed import Linear, filled, linear, scaled_exactly
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
@@ -42,10 +42,6 @@ def pack(of: Linear) -> Int32s:
     scales = (of.bias, of.multipliers, -right_shifts(of.multipliers, of.shifts))
     bias, *others = (filled(each, blocks * OUTPUTS).reshape(blocks, OUTPUTS) for each in scales)
     return np.concatenate([bias, words, *others], axis=1).astype(np.int32).ravel()
-
-
-def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
-    return all_in_weights(Packed(pack(linear(node, CONV2D)), _VECTOR))
 
 
 def _read(node: Node[Conv2d]) -> list[bool]:
@@ -91,6 +87,6 @@ VARIANTS = (
         accepts=_accepts,
         kinds=("", OFFSETS),
         tiles=(Tile(outputs=OUTPUTS, pixels=PIXELS, taps=TAPS),),
-        pack=_pack,
+        pack=lambda node, _: all_in_weights(Packed(pack(linear(node, CONV2D)), _VECTOR)),
     ),
 )

@@ -69,10 +69,8 @@ def _accepts_pointwise(node: Node[Conv2d]) -> bool:
 def _accepts_windows(node: Node[Conv2d]) -> bool:
     """One group, a window that is small or has no more than TAPS taps, and exact."""
     _, height, width, _ = node.weights.type.shape
-    fits = is_copied(node) or height * width <= TAPS
-    return (
-        fits and not is_pointwise(node) and _run(node) >= INPUTS and has_one_group(node) and is_packable(node, CONV2D)
-    )
+    fits = (is_copied(node) or height * width <= TAPS) and _run(node) >= INPUTS
+    return fits and not is_pointwise(node) and has_one_group(node) and is_packable(node, CONV2D)
 
 
 def has_one_group(node: Node[Conv2d]) -> bool:
@@ -389,14 +387,10 @@ _VARIANTS = (
 )
 
 
-def _of_offsets(variant: Variant[Conv2d]) -> Variant[Conv2d]:
-    """The twin for weights with offsets, which computes at most two pixels together."""
-    return with_offsets(variant, *(tile for tile in variant.tiles if tile.sizes["pixels"] == THREE))
-
-
 VARIANTS = (
     *_VARIANTS,
-    *map(_of_offsets, _VARIANTS),
+    # For weights with offsets at most two pixels are computed together.
+    *(with_offsets(each, *(tile for tile in each.tiles if tile.sizes["pixels"] == THREE)) for each in _VARIANTS),
     _lines("simd32_lines"),
     _lines("simd32_lines_up", up=True),
     replace(

@@ -135,12 +135,8 @@ def _tile(**sizes: int) -> tuple[Tile, ...]:
     return (Tile(pixels=PIXELS, **sizes),)
 
 
-def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
-    """The windows of a pass are read for each few of its outputs."""
-    return behind_pixels(node, PIXELS)
-
-
-_conv2d = partial(Variant, CONV2D, _work, isa=Isa.RISCV, pack=_pack, behind=_behind)
+# The windows of a pass are read for each few of its outputs.
+_conv2d = partial(Variant, CONV2D, _work, isa=Isa.RISCV, pack=_pack, behind=lambda node, _: behind_pixels(node, PIXELS))
 
 _VARIANTS = (
     _conv2d(suffix="riscv_1x1", body="riscv", accepts=_accepts_pointwise, tiles=_tile()),

@@ -115,7 +115,6 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     single ones, of the lines of their windows, with the fours of elements in these; of blocks of outputs, of words and
     turns of the inner loop.
     """
-    op = node.op
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, inputs = node.weights.type.shape
     run, words, blocks = _run(node), _words(node), -(-outputs // OUTPUTS)
@@ -124,7 +123,7 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     total = Work(
         rows_of_calls=calls,
         framed=framed,
-        framed_bytes=framed * (width + op.stride[1]) * inputs,
+        framed_bytes=framed * (width + node.op.stride[1]) * inputs,
         clamped=clamped(node),
     )
     for name, times, turn in (("single", pixels % 2, TURNS[1]), ("pair", pixels // 2, TURNS[2])):

@@ -121,16 +121,6 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     )
 
 
-def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
-    """The sums of all outputs of a group of pixels."""
-    return 4 * node.weights.type.shape[0] * tile.sizes["pixels"]
-
-
-def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
-    """The windows are copied."""
-    return behind_pixels(node)
-
-
 _WHOLE = Variant(
     CONV2D,
     _work,
@@ -140,14 +130,15 @@ _WHOLE = Variant(
     accepts=_accepts,
     tiles=tuple(Tile(pixels=pixels, taps=TAPS) for pixels in (4, 5, 3)),
     pack=_pack,
-    behind=_behind,
+    behind=lambda node, _: behind_pixels(node),  # the windows are copied
 )
 _WIDE = replace(
     _WHOLE,
     suffix="thumb_wide",
     accepts=lambda node: has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None,
     tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
-    scratch_bytes=_scratch_bytes,
+    # The sums of all outputs of a group of pixels.
+    scratch_bytes=lambda node, tile: 4 * node.weights.type.shape[0] * tile.sizes["pixels"],
 )
 _EXACT = replace(_WIDE, suffix="thumb_exact", body="thumb_wide", accepts=exactly, defines=("SH_EXACT",))
 

@@ -20,15 +20,11 @@ from shoehorn_mcu.kernels.linear.offsets import with_offsets
 from shoehorn_mcu.kernels.linear.packed_conv import has_one_group
 from shoehorn_mcu.kernels.linear.thumb_conv import ABOVE, exactly, less_of, scales, with_scales
 from shoehorn_mcu.machine.targets import Isa
-from shoehorn_mcu.ops import Conv2d, Dense, LinearOp
+from shoehorn_mcu.ops import Conv2d, LinearOp
 
 OUTPUTS = 4  # outputs that are computed at once
 TOGETHER = 8  # inputs in a turn of the inner loop; the rest is computed one by one
 ELEMENTS = 512  # most of a window that is copied
-
-
-def _accepts(node: Node[Dense]) -> bool:
-    return scales(node, DENSE) is not None
 
 
 def _is_column(node: Node[Conv2d]) -> bool:
@@ -80,7 +76,7 @@ _THUMB = Variant(
     lambda node, _: _vectors(node.output.type.nhwc[2], *node.weights.type.shape),
     suffix="thumb",
     isa=Isa.THUMB,
-    accepts=_accepts,
+    accepts=lambda node: scales(node, DENSE) is not None,
     pack=lambda node, _: _pack(DENSE, node),
 )
 _COLUMN = Variant(

@@ -39,8 +39,7 @@ def _lstm_s8(node: Node[Lstm]) -> dict[str, Value]:
 
 
 def _tables(node: Node[Lstm]) -> dict[str, Value]:
-    op = node.op
-    factors = np.concatenate([op.gate_factors(node.sig).ravel(), op.product_factors(node.sig)])
+    factors = np.concatenate([node.op.gate_factors(node.sig).ravel(), node.op.product_factors(node.sig)])
     multipliers, shifts = quantize_multipliers(factors)
     return {"multipliers": multipliers, "shifts": shifts, "sigmoid": SIGMOID}
 

@@ -38,11 +38,10 @@ def _weights(taps: BilinearTaps) -> Array:
 
 
 def _bilinear(node: Node[ResizeBilinear]) -> dict[str, Value]:
-    op = node.op
     _, in_height, in_width, channels = node.x.type.nhwc
     _, out_height, out_width, _ = node.output.type.nhwc
-    down = bilinear_taps(op, in_height, out_height)
-    across = bilinear_taps(op, in_width, out_width)
+    down = bilinear_taps(node.op, in_height, out_height)
+    across = bilinear_taps(node.op, in_width, out_width)
     return {
         "channels": channels,
         "out_height": out_height,

@@ -23,13 +23,11 @@ def columns(node: Node[SumPool | RunningMax]) -> dict[str, Value]:
 
 
 def _pool(node: Node[SumPool]) -> dict[str, Value]:
-    op = node.op
-    return {**columns(node), "start": op.start, "narrow": int(are(DType.INT16, node.output))}
+    return {**columns(node), "start": node.op.start, "narrow": int(are(DType.INT16, node.output))}
 
 
 def _most(node: Node[RunningMax]) -> dict[str, Value]:
-    op = node.op
-    return {**columns(node), **bounded(op.clamp)}
+    return {**columns(node), **bounded(node.op.clamp)}
 
 
 def columns_work(node: Node[SumPool | RunningMax]) -> Work:
@@ -67,11 +65,10 @@ def _of_integers(node: Node) -> bool:
 
 
 def _average(node: Node[Average]) -> dict[str, Value]:
-    op = node.op
     return {
         "elements": node.output.type.row_elements,
-        "count": op.count,
-        **bounded(op.clamp),
+        "count": node.op.count,
+        **bounded(node.op.clamp),
         "narrow": int(are(DType.INT16, node.x)),
     }
 
