@@ -129,11 +129,15 @@ def _with_costs(made: Quantized, found: Costs | None) -> Sequence[tuple[Gain, Co
     return found.gains if found is not None else [(gain, None) for gain in made.gains]
 
 
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
+
+
 def summary(made: Quantized) -> str:
     """One line: the samples, what was corrected, and the ratio of the output that follows least."""
-    steps = [f"{made.samples} samples ({made.method.value})"]
-    steps += [f"{made.equalised} pairs of layers equalised"] if made.equalised else []
-    steps += [f"{made.bias_corrected} biases corrected"] if made.bias_corrected else []
+    steps = [_counted(made.samples, "sample", "samples") + f" ({made.method.value})"]
+    steps += [_counted(made.equalised, "pair", "pairs") + " of layers equalised"] if made.equalised else []
+    steps += [_counted(made.bias_corrected, "bias", "biases") + " corrected"] if made.bias_corrected else []
     return f"{made.bits.title} from {', '.join(steps)}; signal to noise at the output: {made.sqnr_db:.1f} dB"
 
 
