@@ -9,14 +9,14 @@ from typing import ClassVar, Self, TypeVar, cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, DType, Floats, Ints, Node, Op, Signature, TensorType, Weighted
+from shoehorn_mcu.ir import Array, Bools, DType, Floats, Ints, Node, Op, OpFault, Signature, TensorType, Weighted
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales, scaled_sums
 from shoehorn_mcu.ops.linear import conv_scales as conv_scales
 from shoehorn_mcu.ops.linear import folded_bias as folded_bias
 from shoehorn_mcu.ops.real import Reals
-from shoehorn_mcu.ops.rules import ByPixels, refuse, want, want_rank, window_count, window_part, window_rows
+from shoehorn_mcu.ops.rules import ByPixels, want, want_rank, window_count, window_part, window_rows
 
 T = TypeVar("T", Floats, Ints, Reals)
 
@@ -43,7 +43,7 @@ def positions(op: Op, x: TensorType, kernel: Pair, stride: Pair, pad: Padding, d
     h = window_count(height, pad.top, pad.bottom, kh, stride[0], dilation[0])
     w = window_count(width, pad.left, pad.right, kw, stride[1], dilation[1])
     if h < 1 or w < 1:
-        raise refuse(op, f"a kernel of {kh}x{kw} does not fit into {height}x{width}")
+        raise OpFault(op, f"a kernel of {kh}x{kw} does not fit into {height}x{width}")
     return h, w
 
 
@@ -126,7 +126,7 @@ class _Convolution(Window, LinearOp):
         want_rank(self, "weights", weights.shape, 4)
         channels = self._channels(x, weights)
         if bias.shape != (channels,):
-            raise refuse(self, f"bias has shape {bias.shape}, ({channels},) is needed")
+            raise OpFault(self, f"bias has shape {bias.shape}, ({channels},) is needed")
         return x.shape[0], *self.positions(x, weights), channels
 
     def part(self, rows: range, sig: Signature, apart: int = 1) -> Op | None:
@@ -161,7 +161,7 @@ class Conv2d(_Convolution):
     def _channels(self, x: TensorType, weights: TensorType) -> int:
         groups, rest = divmod(x.shape[3], weights.shape[3])
         if rest or weights.shape[0] % max(groups, 1):
-            raise refuse(self, f"weights {weights} do not divide the channels of x {x} into groups")
+            raise OpFault(self, f"weights {weights} do not divide the channels of x {x} into groups")
         return weights.shape[0]
 
     def linear_view(self, node: Node[Self]) -> LinearView:
@@ -212,7 +212,7 @@ class DepthwiseConv2d(_Convolution):
 
     def _channels(self, x: TensorType, weights: TensorType) -> int:
         if weights.shape[0] != 1 or weights.shape[3] % x.shape[3]:
-            raise refuse(self, f"weights {weights} do not fit x {x}: 1 x height x width x a multiple of C is needed")
+            raise OpFault(self, f"weights {weights} do not fit x {x}: 1 x height x width x a multiple of C is needed")
         return weights.shape[3]
 
     def linear_view(self, node: Node[Self]) -> LinearView:
@@ -266,11 +266,11 @@ class TransposeConv2d(LinearOp):
         want_rank(self, "weights", weights.shape, 4)
         want_rank(self, "output", self.output_shape, 4)
         if weights.shape[3] != x.shape[3]:
-            raise refuse(self, f"weights {weights} do not fit the {x.shape[3]} channels of x {x}")
+            raise OpFault(self, f"weights {weights} do not fit the {x.shape[3]} channels of x {x}")
         if bias.shape != weights.shape[:1]:
-            raise refuse(self, f"bias has shape {bias.shape}, {weights.shape[:1]} is needed")
+            raise OpFault(self, f"bias has shape {bias.shape}, {weights.shape[:1]} is needed")
         if (self.output_shape[0], self.output_shape[3]) != (x.shape[0], weights.shape[0]):
-            raise refuse(self, f"output shape {self.output_shape} does not fit x {x} and weights {weights}")
+            raise OpFault(self, f"output shape {self.output_shape} does not fit x {x} and weights {weights}")
         return self.output_shape
 
     def check(self, node: Node[Self]) -> None:
@@ -327,9 +327,9 @@ class Dense(ByPixels, LinearOp):
         x, weights, bias = inputs
         want_rank(self, "weights", weights.shape, 2)
         if x.shape[-1:] != weights.shape[1:]:
-            raise refuse(self, f"weights {weights} do not fit the last dimension of x {x}")
+            raise OpFault(self, f"weights {weights} do not fit the last dimension of x {x}")
         if bias.shape != weights.shape[:1]:
-            raise refuse(self, f"bias has shape {bias.shape}, {weights.shape[:1]} is needed")
+            raise OpFault(self, f"bias has shape {bias.shape}, {weights.shape[:1]} is needed")
         return (*x.shape[:-1], weights.shape[0])
 
     def linear_view(self, node: Node[Self]) -> LinearView:

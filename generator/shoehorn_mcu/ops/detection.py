@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, DType, Node, Op, OpFault, Signature, TensorType
 from shoehorn_mcu.ops import laws
-from shoehorn_mcu.ops.rules import refuse, want
+from shoehorn_mcu.ops.rules import want
 
 __all__ = ["Suppress"]
 
@@ -44,9 +44,9 @@ class Suppress(Op):
         want(self, inputs, 2)
         scores, boxes = inputs
         if len(scores.shape) != 3 or scores.shape[1] != 1 or boxes.shape != (scores.shape[2], 4):
-            raise refuse(self, f"scores {scores} and boxes {boxes} do not belong together")
+            raise OpFault(self, f"scores {scores} and boxes {boxes} do not belong together")
         if self.count < 1:
-            raise refuse(self, f"it takes {self.count} boxes")
+            raise OpFault(self, f"it takes {self.count} boxes")
         return (scores.shape[0], 1, self.count)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:

@@ -10,13 +10,13 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, Pairwise, Range, Signature, TensorType
+from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, OpFault, Pairwise, Range, Signature, TensorType
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
 from shoehorn_mcu.ops.clamp import Bounds, Clamp, Clamped
 from shoehorn_mcu.ops.fixed_point import Scale, quantize_multiplier, rescale
-from shoehorn_mcu.ops.rules import broadcast_by_pixels, broadcast_rows, broadcast_shape, keeps_rows, refuse, want
+from shoehorn_mcu.ops.rules import broadcast_by_pixels, broadcast_rows, broadcast_shape, keeps_rows, want
 
 __all__ = [
     "Add",
@@ -234,7 +234,7 @@ class Prelu(Broadcast):
         want(self, inputs, 2)
         x, alpha = inputs
         if (shape := broadcast_shape(self, inputs)) != x.shape:
-            raise refuse(self, f"alpha {alpha} does not broadcast to x {x}")
+            raise OpFault(self, f"alpha {alpha} does not broadcast to x {x}")
         return shape
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, DType, Ints, Node, Op, OpFault, Signature, TensorType
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.maps import Formulaic, broadcast_row
-from shoehorn_mcu.ops.rules import refuse, want
+from shoehorn_mcu.ops.rules import want
 
 __all__ = ["Gather", "Scatter"]
 
@@ -29,7 +29,7 @@ def _check_shapes(op: Op, x: TensorType, indices: TensorType, like: str) -> None
     rank = len(x.shape)
     fits = len(indices.shape) == rank >= 2 and indices.shape[-1] in (1, x.shape[-1])
     if not fits or any(own not in (1, size) for own, size in zip(indices.shape[:-2], x.shape[:-2], strict=True)):
-        raise refuse(op, f"indices {indices} do not fit {like} {x}")
+        raise OpFault(op, f"indices {indices} do not fit {like} {x}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,7 +82,7 @@ class Scatter(Formulaic):
         x, indices, updates = inputs
         _check_shapes(self, x, indices, "x")
         if updates.shape != (*x.shape[:-2], indices.shape[-2], x.shape[-1]):
-            raise refuse(self, f"updates {updates} do not fit x {x} and indices {indices}")
+            raise OpFault(self, f"updates {updates} do not fit x {x} and indices {indices}")
         return x.shape
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:

@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Node, Op, OpFault, RowPart, Signature, Tensor, TensorType
-from shoehorn_mcu.ops.rules import refuse
 
 __all__ = ["InsertSlice"]
 
@@ -85,12 +84,12 @@ class InsertSlice(Op):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         shape = self.op.infer(self._of_op(inputs))
         if len(shape) != 4 or self.axis not in (COLUMNS, CHANNELS) or shape[self.axis] != self.count:
-            raise refuse(self, f"its op gives {shape}, not {self.count} elements along dimension {self.axis} of 4")
+            raise OpFault(self, f"its op gives {shape}, not {self.count} elements along dimension {self.axis} of 4")
         if not 0 <= self.first <= self.size - self.count:
-            raise refuse(self, f"{self.count} elements from {self.first} leave a dimension of {self.size}")
+            raise OpFault(self, f"{self.count} elements from {self.first} leave a dimension of {self.size}")
         found = (*shape[: self.axis], self.size, *shape[self.axis + 1 :])
         if self.has_onto and inputs[self._own_rows].shape != found:
-            raise refuse(self, f"writes {found} onto {inputs[self._own_rows]}")
+            raise OpFault(self, f"writes {found} onto {inputs[self._own_rows]}")
         return found
 
     def check(self, node: Node) -> None:

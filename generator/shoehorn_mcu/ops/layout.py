@@ -12,7 +12,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, Bools, Channels, Node, Op, OpFault, Range, Signature, Tensor, TensorType, Tie
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
-from shoehorn_mcu.ops.rules import ByPixels, as_4d, keeps_rows, refuse, want
+from shoehorn_mcu.ops.rules import ByPixels, as_4d, keeps_rows, want
 
 __all__ = ["Concat", "Pad", "PickChannels", "Reshape", "Sharer", "Slice", "Transpose"]
 
@@ -56,7 +56,7 @@ class Reshape(Mover):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         if math.prod(self.shape) != inputs[0].elements:
-            raise refuse(self, f"shape {self.shape} does not hold the {inputs[0].elements} elements of x {inputs[0]}")
+            raise OpFault(self, f"shape {self.shape} does not hold the {inputs[0].elements} elements of x {inputs[0]}")
         return self.shape
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -110,7 +110,7 @@ class Pad(Mover):
         want(self, inputs, 1)
         shape = inputs[0].shape
         if not len(self.before) == len(self.after) == len(shape) or min(self.before + self.after, default=0) < 0:
-            raise refuse(self, f"before {self.before} and after {self.after} do not fit x {inputs[0]}")
+            raise OpFault(self, f"before {self.before} and after {self.after} do not fit x {inputs[0]}")
         return tuple(b + size + a for b, size, a in zip(self.before, shape, self.after, strict=True))
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -166,9 +166,9 @@ class Concat(Sharer):
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         if not inputs or not 0 <= self.axis < len(inputs[0].shape):
-            raise refuse(self, f"has no axis {self.axis} to join {len(inputs)} inputs along")
+            raise OpFault(self, f"has no axis {self.axis} to join {len(inputs)} inputs along")
         if len({(len(t.shape), t.shape[: self.axis], t.shape[self.axis + 1 :]) for t in inputs}) > 1:
-            raise refuse(self, f"inputs differ outside axis {self.axis}: {', '.join(map(str, inputs))}")
+            raise OpFault(self, f"inputs differ outside axis {self.axis}: {', '.join(map(str, inputs))}")
         shape = inputs[0].shape
         return (*shape[: self.axis], sum(t.shape[self.axis] for t in inputs), *shape[self.axis + 1 :])
 
@@ -229,11 +229,11 @@ class Slice(Sharer):
         want(self, inputs, 1)
         shape = inputs[0].shape
         if not len(self.begin) == len(self.size) == len(self.step) == len(shape):
-            raise refuse(self, f"begin, size and step do not have the {len(shape)} dimensions of x {inputs[0]}")
+            raise OpFault(self, f"begin, size and step do not have the {len(shape)} dimensions of x {inputs[0]}")
         for begin, size, step, limit in zip(self.begin, self.size, self.step, shape, strict=True):
             last = begin + (size - 1) * step
             if size < 1 or not (0 <= begin < limit and 0 <= last < limit):
-                raise refuse(self, f"{size} elements from {begin} by {step} leave a dimension of {limit}")
+                raise OpFault(self, f"{size} elements from {begin} by {step} leave a dimension of {limit}")
         return self.size
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -278,7 +278,7 @@ class Transpose(Mover):
         want(self, inputs, 1)
         shape = inputs[0].shape
         if sorted(self.perm) != list(range(len(shape))):
-            raise refuse(self, f"perm {self.perm} is not an order of the {len(shape)} dimensions of x {inputs[0]}")
+            raise OpFault(self, f"perm {self.perm} is not an order of the {len(shape)} dimensions of x {inputs[0]}")
         return tuple(shape[p] for p in self.perm)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -313,7 +313,7 @@ class PickChannels(ByPixels, Mover):
         want(self, inputs, 1)
         channels = inputs[0].shape[-1]
         if not self.picked or not all(0 <= c < channels <= MOST_PICKED for c in self.picked):
-            raise refuse(self, f"picks channels {self.picked[:8]} ... of x {inputs[0]}")
+            raise OpFault(self, f"picks channels {self.picked[:8]} ... of x {inputs[0]}")
         return (*inputs[0].shape[:-1], len(self.picked))
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:

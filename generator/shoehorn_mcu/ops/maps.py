@@ -12,7 +12,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, DType, Node, Op, OpFault, Pairwise, Signature, TensorType
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.formula import Formula, parse
-from shoehorn_mcu.ops.rules import broadcast_by_pixels, keeps_rows, refuse, want
+from shoehorn_mcu.ops.rules import broadcast_by_pixels, keeps_rows, want
 
 __all__ = ["Formulaic", "Map", "MatMul", "Reduce", "Scan", "TopIndices"]
 
@@ -24,7 +24,7 @@ def broadcast(op: Op, inputs: Sequence[TensorType]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*(t.shape for t in inputs))
     except ValueError:
-        raise refuse(op, f"shapes {', '.join(str(t.shape) for t in inputs)} do not broadcast") from None
+        raise OpFault(op, f"shapes {', '.join(str(t.shape) for t in inputs)} do not broadcast") from None
 
 
 def broadcast_row(y: int, output: TensorType, operand: TensorType) -> int:
@@ -76,7 +76,7 @@ class Map(Formulaic):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, len(self.parsed.operands))
         if not 0 < len(inputs) <= MOST_OPERANDS:
-            raise refuse(self, f"has {len(inputs)} inputs, 1 to {MOST_OPERANDS} are possible")
+            raise OpFault(self, f"has {len(inputs)} inputs, 1 to {MOST_OPERANDS} are possible")
         return broadcast(self, inputs)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -100,7 +100,7 @@ class _AlongColumns(Formulaic):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         if len(inputs[0].shape) < 2:
-            raise refuse(self, f"x is {inputs[0]}, two dimensions at least are needed")
+            raise OpFault(self, f"x is {inputs[0]}, two dimensions at least are needed")
         return (*inputs[0].shape[:-2], self._width(inputs[0].shape[-2]), inputs[0].shape[-1])
 
     def _width(self, width: int) -> int:
@@ -197,7 +197,7 @@ class TopIndices(_AlongColumns):
 
     def _width(self, width: int) -> int:
         if not 0 < self.count <= width:
-            raise refuse(self, f"takes {self.count} of {width} elements")
+            raise OpFault(self, f"takes {self.count} of {width} elements")
         return self.count
 
     def check(self, node: Node) -> None:
@@ -243,11 +243,11 @@ class MatMul(Formulaic, Pairwise):
         want(self, inputs, 2)
         a, b = inputs
         if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-2] != 1 or a.shape[-1] != b.shape[-2]:
-            raise refuse(self, f"a is {a}, b is {b}; (..., 1, K) and (..., K, N) are needed")
+            raise OpFault(self, f"a is {a}, b is {b}; (..., 1, K) and (..., K, N) are needed")
         try:
             ahead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         except ValueError:
-            raise refuse(self, f"the leading dimensions of {a} and {b} do not broadcast") from None
+            raise OpFault(self, f"the leading dimensions of {a} and {b} do not broadcast") from None
         return (*ahead, 1, b.shape[-1])
 
     def macs(self, sig: Signature) -> int:

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Floats, Node, Op, Signature, TensorType
+from shoehorn_mcu.ir import Array, DType, Floats, Node, Op, OpFault, Signature, TensorType
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.clamp import Clamped
 from shoehorn_mcu.ops.conv import Window
 from shoehorn_mcu.ops.fixed_point import rescale
-from shoehorn_mcu.ops.rules import last_rows, refuse, want, want_rank
+from shoehorn_mcu.ops.rules import last_rows, want, want_rank
 
 __all__ = ["FirstPartial", "NextPartial", "Partial", "Rescale"]
 
@@ -44,11 +44,11 @@ class Partial(Window):
     def _sum_shape(self, x: TensorType, weights: TensorType) -> tuple[int, ...]:
         want_rank(self, "weights", weights.shape, 4)
         if weights.shape[3] != x.nhwc[3]:
-            raise refuse(self, f"weights {weights} do not fit the {x.nhwc[3]} channels of x {x}")
+            raise OpFault(self, f"weights {weights} do not fit the {x.nhwc[3]} channels of x {x}")
         shape = (x.nhwc[0], *self.positions(x, weights), weights.shape[0])
         beyond = 4 - len(x.shape)
         if any(size != 1 for size in shape[:beyond]):
-            raise refuse(self, f"gives {shape}, which has no {len(x.shape)} dimensions like x {x}")
+            raise OpFault(self, f"gives {shape}, which has no {len(x.shape)} dimensions like x {x}")
         return shape[beyond:]
 
     def _taps_times_weights(self, x: Array, weights: Array, sig: Signature) -> Floats:
@@ -72,7 +72,7 @@ class FirstPartial(Partial):
         want(self, inputs, 3)
         x, weights, start = inputs
         if start.shape != weights.shape[:1]:
-            raise refuse(self, f"start has shape {start.shape}, {weights.shape[:1]} is needed")
+            raise OpFault(self, f"start has shape {start.shape}, {weights.shape[:1]} is needed")
         return self._sum_shape(x, weights)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
@@ -94,7 +94,7 @@ class NextPartial(Partial):
         x, before, weights = inputs
         shape = self._sum_shape(x, weights)
         if (before.shape, before.dtype) != (shape, DType.INT32):
-            raise refuse(self, f"adds to {before}, int32 of shape {shape} is needed")
+            raise OpFault(self, f"adds to {before}, int32 of shape {shape} is needed")
         return shape
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -129,7 +129,7 @@ class Rescale(Clamped):
         want(self, inputs, 3)
         total, *scales = inputs
         if len({each.shape for each in scales} - {(1,)}) > 1 or scales[0].shape not in ((1,), total.shape[-1:]):
-            raise refuse(self, f"multipliers and shifts need one value, or one per channel, of {total}")
+            raise OpFault(self, f"multipliers and shifts need one value, or one per channel, of {total}")
         return total.shape if self.window == 1 else last_rows(self, total, self.window)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:

@@ -18,7 +18,7 @@ from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Clamped
 from shoehorn_mcu.ops.conv import Padding, positions, taps
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, quantize_multiplier, rescale
 from shoehorn_mcu.ops.real import Reals
-from shoehorn_mcu.ops.rules import ByPixels, as_4d, keeps_rows, refuse, want, want_rank, window_part, window_rows
+from shoehorn_mcu.ops.rules import ByPixels, as_4d, keeps_rows, want, want_rank, window_part, window_rows
 
 T = TypeVar("T", Ints, Reals)
 
@@ -218,7 +218,7 @@ class Mean(Op):
         want(self, inputs, 1)
         rank = len(inputs[0].shape)
         if list(self.axes) != sorted(set(self.axes) & set(range(rank))):
-            raise refuse(self, f"axes {self.axes} are not ascending axes of x {inputs[0]}")
+            raise OpFault(self, f"axes {self.axes} are not ascending axes of x {inputs[0]}")
         if self.keep_dims:
             return tuple(1 if axis in self.axes else size for axis, size in enumerate(inputs[0].shape))
         return tuple(size for axis, size in enumerate(inputs[0].shape) if axis not in self.axes)
@@ -280,7 +280,7 @@ class Softmax(ByPixels):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         if not inputs[0].shape:
-            raise refuse(self, "its input is a scalar")
+            raise OpFault(self, "its input is a scalar")
         return inputs[0].shape
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:

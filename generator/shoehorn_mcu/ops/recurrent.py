@@ -19,7 +19,7 @@ from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale, saturate16
 from shoehorn_mcu.ops.linear import Scales, overflow_64, scaled_sums
 from shoehorn_mcu.ops.maps import Formulaic
-from shoehorn_mcu.ops.rules import refuse, want
+from shoehorn_mcu.ops.rules import want
 from shoehorn_mcu.ops.sigmoid16 import sigmoid16, tanh16
 
 __all__ = ["Lstm", "Recurrence", "Recurrent"]
@@ -44,10 +44,10 @@ class Recurrent(Biased):
         """The output's shape; raises OpFault unless x and the initial state fit it."""
         x, initial = inputs[:2]
         if len(x.shape) != 3:
-            raise refuse(self, f"x is {x}, (steps, batch, inputs) are needed")
+            raise OpFault(self, f"x is {x}, (steps, batch, inputs) are needed")
         steps, batch, _ = x.shape
         if initial.shape != (1, batch, state):
-            raise refuse(self, f"its initial state is {initial}, {(1, batch, state)} is needed")
+            raise OpFault(self, f"its initial state is {initial}, {(1, batch, state)} is needed")
         return steps, batch, state
 
 
@@ -85,7 +85,7 @@ class Lstm(Recurrent):
         units = bias.shape[-1] if bias.shape else 0
         wanted = (GATES, units, x.shape[-1] if x.shape else 0), (GATES, units, units), (GATES, units)
         if (weights.shape, recurrent.shape, bias.shape) != wanted:
-            raise refuse(self, f"weights {weights}, {recurrent} and bias {bias} do not fit x {x}")
+            raise OpFault(self, f"weights {weights}, {recurrent} and bias {bias} do not fit x {x}")
         return self._state_shape(inputs, self.state_size(units, x.dtype))
 
     def check(self, node: Node) -> None:
@@ -209,11 +209,11 @@ class Recurrence(Formulaic, Recurrent):
             or factors.shape != (count, units)
             or x.shape[-1:] != (gates * units,)
         ):
-            raise refuse(self, f"weights {weights}, bias {bias} and factors {factors} do not fit x {x}")
+            raise OpFault(self, f"weights {weights}, bias {bias} and factors {factors} do not fit x {x}")
         if len(self.parsed.operands) != 1 + 2 * gates + 2 * self.parts + count:
-            raise refuse(self, f"its formula has {len(self.parsed.operands)} operands, which do not fit its gates")
+            raise OpFault(self, f"its formula has {len(self.parsed.operands)} operands, which do not fit its gates")
         if not 0 <= self.late <= gates or (self.late and self.parts < 2):
-            raise refuse(self, f"{self.late} of its {gates} gates read a part of {self.parts}")
+            raise OpFault(self, f"{self.late} of its {gates} gates read a part of {self.parts}")
         return self._state_shape(inputs, self.parts * units)
 
     def check(self, node: Node) -> None:

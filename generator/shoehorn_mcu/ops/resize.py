@@ -11,7 +11,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, OpFault, Range, Signature, TensorType
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.channels import channel_by_channel
-from shoehorn_mcu.ops.rules import refuse, want, want_rank
+from shoehorn_mcu.ops.rules import want, want_rank
 
 __all__ = ["Resize", "ResizeBilinear", "ResizeNearest"]
 
@@ -78,7 +78,7 @@ class Resize(Op):
         want(self, inputs, 1)
         want_rank(self, "x", inputs[0].shape, 4)
         if min(self.size) < 1:
-            raise refuse(self, f"cannot resize to {self.size}")
+            raise OpFault(self, f"cannot resize to {self.size}")
         n, _, _, c = inputs[0].shape
         return n, *self.size, c
 

@@ -7,21 +7,16 @@ from functools import lru_cache
 from shoehorn_mcu.ir import Op, OpFault, Signature, TensorType
 
 
-def refuse(op: Op, why: str) -> OpFault:
-    """The error for operands that do not fit an op."""
-    return OpFault(op, why)
-
-
 def want(op: Op, inputs: tuple[TensorType, ...], count: int) -> None:
     """Raises GraphError unless the op has `count` inputs."""
     if len(inputs) != count:
-        raise refuse(op, f"has {len(inputs)} inputs, needs {count}")
+        raise OpFault(op, f"has {len(inputs)} inputs, needs {count}")
 
 
 def want_rank(op: Op, what: str, shape: tuple[int, ...], rank: int) -> None:
     """Raises GraphError unless the shape has `rank` dimensions."""
     if len(shape) != rank:
-        raise refuse(op, f"{what} has shape {shape}, {rank} dimensions are needed")
+        raise OpFault(op, f"{what} has shape {shape}, {rank} dimensions are needed")
 
 
 class ByPixels(Op):
@@ -85,7 +80,7 @@ def last_rows(op: Op, x: TensorType, window: int) -> tuple[int, ...]:
     want_rank(op, "x", x.shape, 4)
     n, height, width, channels = x.shape
     if window < 1 or height % window:
-        raise refuse(op, f"x {x} has no windows of {window} rows")
+        raise OpFault(op, f"x {x} has no windows of {window} rows")
     return n, height // window, width, channels
 
 
@@ -95,7 +90,7 @@ def broadcast_shape(op: Op, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
     rank = max(len(a), len(b))
     pairs = list(zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True))
     if any(i != j and 1 not in (i, j) for i, j in pairs):
-        raise refuse(op, f"shapes {a} and {b} do not broadcast")
+        raise OpFault(op, f"shapes {a} and {b} do not broadcast")
     return tuple(j if i == 1 else i for i, j in pairs)
 
 

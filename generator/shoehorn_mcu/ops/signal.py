@@ -13,7 +13,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Floats, Ints, Node, Op, OpFault, Signature, TensorType
 from shoehorn_mcu.ops import laws
-from shoehorn_mcu.ops.rules import refuse, want
+from shoehorn_mcu.ops.rules import want
 
 __all__ = ["FilterBank", "Rfft", "split_twiddles", "twiddles"]
 
@@ -120,9 +120,11 @@ class Rfft(Op):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         if self.length not in LENGTHS:
-            raise refuse(self, f"has {self.length} points; powers of 2 from {LENGTHS[0]} to {LENGTHS[-1]} are possible")
+            raise OpFault(
+                self, f"has {self.length} points; powers of 2 from {LENGTHS[0]} to {LENGTHS[-1]} are possible"
+            )
         if len(inputs[0].shape) != 1 or inputs[0].shape[0] > self.length:
-            raise refuse(self, f"x is {inputs[0]}; one dimension of at most {self.length} samples is needed")
+            raise OpFault(self, f"x is {inputs[0]}; one dimension of at most {self.length} samples is needed")
         return (self.length + 2,)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -176,10 +178,10 @@ class FilterBank(Op):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 6)
         if any(len(kind.shape) != 1 for kind in inputs):
-            raise refuse(self, f"its inputs are {', '.join(map(str, inputs))}; each has one dimension")
+            raise OpFault(self, f"its inputs are {', '.join(map(str, inputs))}; each has one dimension")
         _, weights, unweights, *bands = (kind.shape[0] for kind in inputs)
         if weights != unweights or len(set(bands)) != 1 or bands[0] < 2:
-            raise refuse(self, f"{weights} weights, {unweights} unweights and bands {bands} do not belong together")
+            raise OpFault(self, f"{weights} weights, {unweights} unweights and bands {bands} do not belong together")
         return (bands[0] - 1,)
 
     def macs(self, sig: Signature) -> int:

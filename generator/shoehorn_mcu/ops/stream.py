@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Node, Op, Range, Signature, TensorType
+from shoehorn_mcu.ir import Array, Node, Op, OpFault, Range, Signature, TensorType
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.layout import Mover
-from shoehorn_mcu.ops.rules import refuse, want
+from shoehorn_mcu.ops.rules import want
 
 __all__ = ["Relabel", "Slide"]
 
@@ -27,7 +27,7 @@ class Slide(Mover):
         want(self, inputs, 2)
         window, new = (kind.shape for kind in inputs)
         if (len(window), len(new), *window[:1], *new[:1]) != (2, 2, 1, 1) or not 0 < new[1] < window[1]:
-            raise refuse(self, f"a window {inputs[0]} does not take {inputs[1]}; (1, N) and fewer (1, K) are needed")
+            raise OpFault(self, f"a window {inputs[0]} does not take {inputs[1]}; (1, N) and fewer (1, K) are needed")
         return window
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:

@@ -19,7 +19,7 @@ from shoehorn_mcu.ir import Array, DType, Ints, Node, Op, OpFault, Signature, Te
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.clamp import Clamped
-from shoehorn_mcu.ops.rules import last_rows, refuse, want, want_rank
+from shoehorn_mcu.ops.rules import last_rows, want, want_rank
 
 __all__ = ["Average", "RunningMax", "SumDense", "SumPool"]
 
@@ -58,7 +58,7 @@ class _Windows(_Sums):
         n, height, width, channels = inputs[0].shape
         counts = [(size - k) // s + 1 for size, k, s in zip((height, width), self.kernel, self.stride, strict=True)]
         if min(*self.kernel, *self.stride, *counts) < 1 or (counts[0] > 1 and self.stride[0] < self.kernel[0]):
-            raise refuse(self, f"windows of {self.kernel} by {self.stride} do not lie side by side in x {inputs[0]}")
+            raise OpFault(self, f"windows of {self.kernel} by {self.stride} do not lie side by side in x {inputs[0]}")
         return n, counts[0] * self.kernel[0], counts[1], channels
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -170,7 +170,7 @@ class SumDense(_Sums, Weighted):
         x, weights, start = inputs
         want_rank(self, "x", x.shape, 4)
         if x.shape[0] != 1 or weights.shape != (weights.shape[0], x.elements) or start.shape != weights.shape[:1]:
-            raise refuse(self, f"weights {weights} and start {start} do not fit x {x}")
+            raise OpFault(self, f"weights {weights} and start {start} do not fit x {x}")
         return 1, x.shape[1], 1, weights.shape[0]
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -238,7 +238,7 @@ class Average(Clamped):
         if len(inputs) != 2:
             want(self, inputs, 1)
         elif inputs[1].shape != (inputs[0].row_elements,):
-            raise refuse(self, f"its bias {inputs[1]} does not fit {inputs[0]}")
+            raise OpFault(self, f"its bias {inputs[1]} does not fit {inputs[0]}")
         return last_rows(self, inputs[0], self.window)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:

@@ -16,7 +16,7 @@ from shoehorn_mcu.ir import Array, Biased, DType, Node, Op, OpFault, Signature, 
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.fixed_point import quantize_multiplier, rescale, wrap32
-from shoehorn_mcu.ops.rules import refuse, want
+from shoehorn_mcu.ops.rules import want
 
 __all__ = ["SvdfState", "SvdfSum"]
 
@@ -50,7 +50,7 @@ class SvdfState(_Svdf):
         x, memory, weights = inputs
         fits = len(x.shape) == len(memory.shape) == len(weights.shape) == 2 and x.shape[0] == memory.shape[0]
         if not fits or x.shape[1] != weights.shape[1] or memory.shape[1] % weights.shape[0]:
-            raise refuse(self, f"weights {weights} and memory {memory} do not fit x {x}")
+            raise OpFault(self, f"weights {weights} and memory {memory} do not fit x {x}")
         return memory.shape
 
     def check(self, node: Node) -> None:
@@ -103,7 +103,7 @@ class SvdfSum(_Svdf, Biased):
         memory, weights, bias = inputs
         fits = len(memory.shape) == len(weights.shape) == 2 and len(bias.shape) == 1
         if not fits or memory.shape[1] != weights.elements or weights.shape[0] % bias.shape[0]:
-            raise refuse(self, f"weights {weights} and bias {bias} do not fit the memory {memory}")
+            raise OpFault(self, f"weights {weights} and bias {bias} do not fit the memory {memory}")
         return memory.shape[0], bias.shape[0]
 
     def check(self, node: Node) -> None:
