@@ -196,10 +196,6 @@ class Conv2d(_Convolution):
         total = real.products_summed(pairs, shape, bias.reshape(groups, -1), self.fused)
         return real.clamped(total.reshape(sig.output.shape), self.clamp)
 
-    def macs(self, sig: Signature) -> int:
-        _, kh, kw, i = sig.inputs[1].shape
-        return sig.output.elements * kh * kw * i
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DepthwiseConv2d(_Convolution):
@@ -240,10 +236,6 @@ class DepthwiseConv2d(_Convolution):
         repeated = np.repeat(x, weights.shape[3] // x.shape[3], axis=3)
         pairs = [(below, weights[0, ky, kx]) for ky, kx, below in self.taps(repeated, sig)]
         return real.clamped(real.products_summed(pairs, sig.output.shape, bias, self.fused), self.clamp)
-
-    def macs(self, sig: Signature) -> int:
-        _, kh, kw, _ = sig.inputs[1].shape
-        return sig.output.elements * kh * kw
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -348,9 +340,6 @@ class Dense(ByPixels, LinearOp):
         x, weights, bias = real.reals(arrays)
         pairs = [(x[..., i, None], weights[:, i]) for i in range(weights.shape[1])]
         return real.clamped(real.products_summed(pairs, sig.output.shape, bias, self.fused), self.clamp)
-
-    def macs(self, sig: Signature) -> int:
-        return sig.output.elements * sig.inputs[1].shape[1]
 
 
 OPS: tuple[type[Op], ...] = (Conv2d, DepthwiseConv2d, TransposeConv2d, Dense)

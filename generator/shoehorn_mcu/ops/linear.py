@@ -169,6 +169,11 @@ class LinearOp(Clamped, Biased):
         """The sums as groups of kernels over taps."""
         raise NotImplementedError
 
+    def macs(self, sig: Signature) -> int:
+        """Of a sum for each output element, which has as many products as a channel has weights."""
+        weights = sig.inputs[1]
+        return sig.output.elements * weights.elements // weights.shape[self.channel_axis]
+
     def scales(self, sig: Signature) -> Scales:
         """The multipliers and shifts that rescale sums to the output's quantisation."""
         return conv_scales(sig)
