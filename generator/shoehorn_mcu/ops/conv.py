@@ -11,9 +11,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, Bools, DType, Floats, Ints, Node, Op, OpFault, Signature, TensorType, Weighted
 from shoehorn_mcu.ops import laws, real
-from shoehorn_mcu.ops.clamp import Bounds
-from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales, scaled_sums
-from shoehorn_mcu.ops.linear import conv_scales as conv_scales
+from shoehorn_mcu.ops.linear import LinearOp, LinearView
 from shoehorn_mcu.ops.linear import folded_bias as folded_bias
 from shoehorn_mcu.ops.real import Reals
 from shoehorn_mcu.ops.rules import ByPixels, want, want_rank, window_count, window_part, window_rows
@@ -68,12 +66,6 @@ def _wide(node: Node[LinearOp]) -> Floats:
     weights = node.weights.data
     assert weights is not None
     return cast(Floats, weights) if weights.dtype.kind == "f" else weights.astype(np.float64)
-
-
-def _finish(acc: Floats, bias: Array, scales: Scales, clamp: Bounds, output: TensorType) -> Array:
-    """The sums plus bias, rescaled per last axis, moved to the output's zero point and clamped."""
-    scaled = scaled_sums(acc.astype(np.int64) + bias.astype(np.int64), DType(bias.dtype.name), scales)
-    return np.clip(scaled + output.quantised.zero_point, clamp.low, clamp.high).astype(output.dtype.numpy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,7 +174,7 @@ class Conv2d(_Convolution):
             for g in range(groups):
                 out = slice(g * outputs, (g + 1) * outputs)
                 acc[..., out] += below[..., g * per_group : (g + 1) * per_group] @ w[out].T
-        return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+        return self.finished(acc, bias, sig)
 
     def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
         """The sums by line, column and input channel of the window, in this order."""
@@ -228,7 +220,7 @@ class DepthwiseConv2d(_Convolution):
         centred = np.repeat(_centred(x, sig), weights.shape[3] // x.shape[3], axis=3)
         for ky, kx, below in self.taps(centred, sig):
             acc += below * weights[0, ky, kx]
-        return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+        return self.finished(acc, bias, sig)
 
     def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
         """The sums by line and column of the window, in this order."""
@@ -301,7 +293,7 @@ class TransposeConv2d(LinearOp):
                 part = centred @ weights[:, ky, kx].astype(np.float64).T
                 canvas[:, ky : ky + h * down : down, kx : kx + w * across : across] += part
         acc = canvas[:, pad.top : pad.top + out_h, pad.left : pad.left + out_w]
-        return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+        return self.finished(acc, bias, sig)
 
     def macs(self, sig: Signature) -> int:
         outputs, kh, kw, _ = sig.inputs[1].shape
@@ -333,7 +325,7 @@ class Dense(ByPixels, LinearOp):
         if sig.output.dtype in real.STORED:
             return real.stored(self._real(arrays, sig), sig.output.dtype)
         acc = _centred(x, sig) @ weights.astype(np.float64).T
-        return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+        return self.finished(acc, bias, sig)
 
     def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
         """The sums in the order of the inputs."""

@@ -36,17 +36,6 @@ WIDE_LIMIT = (1 << 47) - 1  # of sums with an int64 bias, as TFLite's rescaling 
 BIAS_TOLERANCE = 0.02  # tolerance of a bias's scale against x scale * weight scale, in output steps, as in TFLite
 
 
-def conv_scales(sig: Signature) -> Scales:
-    """Multipliers and shifts per output channel, x scale * weight scale / y scale in double precision.
-
-    A per-tensor weight scale is repeated. Both arrays have one element per output channel. TFLite scales convolutions
-    so in PopulateConvolutionQuantizationParams. Published sources of FULLY_CONNECTED multiply x scale and weight scale
-    in single precision where there is one weight scale. The tflite_micro package does not: sums next to a half
-    (tests/test_ops_oracle.py) tell the two apart.
-    """
-    return quantize_multipliers(_products(sig) / sig.output.quantised.scale)
-
-
 def scaled_sums(sums: Ints, bias: DType, scales: Scales) -> Ints:
     """Whole sums, bias included, in steps of the output; rounded by `rescale_64` where the bias is int64."""
     return (rescale_64 if bias is DType.INT64 else rescale)(sums, *scales)
@@ -175,13 +164,23 @@ class LinearOp(Clamped, Biased):
         return sig.output.elements * weights.elements // weights.shape[self.channel_axis]
 
     def scales(self, sig: Signature) -> Scales:
-        """The multipliers and shifts that rescale sums to the output's quantisation."""
-        return conv_scales(sig)
+        """Multipliers and shifts per output channel, x scale * weight scale / y scale in double precision.
+
+        A per-tensor weight scale is repeated. Both arrays have one element per output channel. TFLite scales
+        convolutions so in PopulateConvolutionQuantizationParams. Published sources of FULLY_CONNECTED multiply x scale
+        and weight scale in single precision where there is one weight scale. The tflite_micro package does not: sums
+        next to a half (tests/test_ops_oracle.py) tell the two apart.
+        """
+        return quantize_multipliers(_products(sig) / sig.output.quantised.scale)
 
     def requantise(self, sums: Ints, sig: Signature) -> Ints:
         """The stored outputs for whole sums, bias included, with the channel in the last axis."""
         moved = scaled_sums(sums, sig.inputs[2].dtype, self.scales(sig)) + sig.output.quantised.zero_point
         return np.clip(moved, self.clamp.low, self.clamp.high)
+
+    def finished(self, sums: Floats, bias: Array, sig: Signature) -> Array:
+        """The stored outputs for whole sums without their bias."""
+        return self.requantise(sums.astype(np.int64) + bias.astype(np.int64), sig).astype(sig.output.dtype.numpy)
 
     def check(self, node: Node[Self]) -> None:
         x, weights, bias = node.inputs

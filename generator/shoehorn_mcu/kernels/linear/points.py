@@ -1,6 +1,6 @@
 """Two forms of one sum: a dense layer is a 1x1 convolution, and one over rows of a single pixel is a dense layer.
 
-Both have the same multipliers (ops.linear.conv_scales), and add real numbers in the same order, so each may run the
+Both have the same multipliers (LinearOp.scales), and add real numbers in the same order, so each may run the
 kernels of the other, byte for byte.
 """
 
