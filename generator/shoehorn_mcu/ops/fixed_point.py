@@ -117,7 +117,7 @@ _EXP_FACTORS = (
 
 def reciprocal_of_one_plus(x: ArrayLike) -> Ints:
     """1 / (1 + x) for x in [0, 1), Q0.31 in and out (one_over_one_plus_x_for_x_in_0_1)."""
-    return _saturate(_newton_reciprocal(x) << 1)
+    return saturate32(_newton_reciprocal(x) << 1)
 
 
 def logistic(x: ArrayLike, integer_bits: int) -> Ints:
@@ -132,7 +132,7 @@ def tanh(x: ArrayLike, integer_bits: int) -> Ints:
     value = np.asarray(x, np.int64)
     # The raw bits of x read with one integer bit more are 2x.
     exp = exp_on_negative_values(-np.abs(value), integer_bits + 1)
-    magnitude = _saturate((_newton_reciprocal(exp) - (1 << 29)) << 2)  # 2 / (1 + exp) - 1, Q2.29 to Q0.31
+    magnitude = saturate32((_newton_reciprocal(exp) - (1 << 29)) << 2)  # 2 / (1 + exp) - 1, Q2.29 to Q0.31
     return np.where(value == 0, 0, np.where(value < 0, -magnitude, magnitude))
 
 
@@ -163,10 +163,6 @@ def multiplier16(multiplier: int) -> int:
     return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1)
 
 
-def _saturate(x: Ints) -> Ints:
-    return np.clip(x, -(1 << 31), _ONE)
-
-
 def _divide_to_zero(x: Ints, exponent: int) -> Ints:
     """x / 2^exponent cut towards zero, as C divides."""
     return (x + np.where(x < 0, (1 << exponent) - 1, 0)) >> exponent
@@ -189,5 +185,5 @@ def _newton_reciprocal(x: ArrayLike) -> Ints:
     guess = 1515870810 + high_mul(half, -1010580540)
     for _ in range(3):
         error = (1 << 29) - high_mul(half, guess)
-        guess = guess + _saturate(high_mul(guess, error) << 2)
+        guess = guess + saturate32(high_mul(guess, error) << 2)
     return guess

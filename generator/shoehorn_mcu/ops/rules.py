@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
+
 from shoehorn_mcu.ir import Op, OpFault, Signature, TensorType
 
 
@@ -87,11 +89,10 @@ def last_rows(op: Op, x: TensorType, window: int) -> tuple[int, ...]:
 def broadcast_shape(op: Op, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
     """The shape that two inputs broadcast to, as NumPy does it."""
     a, b = (t.shape for t in inputs)
-    rank = max(len(a), len(b))
-    pairs = list(zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True))
-    if any(i != j and 1 not in (i, j) for i, j in pairs):
-        raise OpFault(op, f"shapes {a} and {b} do not broadcast")
-    return tuple(j if i == 1 else i for i, j in pairs)
+    try:
+        return np.broadcast_shapes(a, b)
+    except ValueError:
+        raise OpFault(op, f"shapes {a} and {b} do not broadcast") from None
 
 
 def broadcast_rows(y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
