@@ -112,7 +112,7 @@ def _inverse_sqrt(value: int) -> Scale:
     pairs = (32 - value.bit_length() - 1) // 2 - 1  # the value is scaled by 4^pairs into [2^27, 2^29)
     right = 11 - pairs
     half = (value << 2 * pairs) >> 1
-    quarter = int(_halved(half))
+    quarter = (half + 1) >> 1
     x = 1 << 28  # 1.0
     for _ in range(5):
         cube = int(saturate32(int(high_mul(high_mul(x, x), x)) << 6))
@@ -121,11 +121,6 @@ def _inverse_sqrt(value: int) -> Scale:
     if right < 0:
         x, right = x << -right, 0
     return Scale(x, -right)
-
-
-def _halved(x: int) -> int:
-    """x / 2, rounded half away from zero."""
-    return (x + 1) >> 1 if x >= 0 else -((1 - x) >> 1)
 
 
 class Log(FloatTable):
