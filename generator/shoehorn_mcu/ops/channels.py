@@ -23,6 +23,13 @@ def channel_by_channel(node: Node) -> Channels:
     return Channels(tuple(Tie(places, places) for places in channels), cut)
 
 
+class ByChannels(Op):
+    """An op whose channels are tied so."""
+
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node)
+
+
 def over_channels(arrays: Sequence[Array], channels: int) -> Range:
     """The least and the greatest of these arrays' elements, per place of the last axis."""
     flat = np.concatenate([a.astype(np.int64).reshape(-1, channels) for a in arrays])

@@ -10,10 +10,10 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, OpFault, Pairwise, Range, Signature, TensorType
+from shoehorn_mcu.ir import Array, Ints, Node, Op, OpFault, Pairwise, Range, Signature, TensorType
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
-from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
+from shoehorn_mcu.ops.channels import ByChannels, over_channels
 from shoehorn_mcu.ops.clamp import Bounds, Clamp, Clamped
 from shoehorn_mcu.ops.fixed_point import Scale, quantize_multiplier, rescale
 from shoehorn_mcu.ops.rules import broadcast_by_pixels, broadcast_rows, broadcast_shape, keeps_rows, want
@@ -90,13 +90,10 @@ def product_overflow(node: Node) -> str | None:
     return rescaled(SPAN * SPAN, math.prod(scales(node)) / node.output.type.quantised.scale)
 
 
-class Broadcast(Op):
+class Broadcast(ByChannels):
     """An op of two operands, element by element with NumPy broadcasting up to four dimensions."""
 
     spaced: ClassVar[bool] = True
-
-    def channels(self, node: Node) -> Channels | None:
-        return channel_by_channel(node)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return broadcast_rows(y, sig)

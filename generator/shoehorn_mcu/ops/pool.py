@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Array, Channels, DType, Ints, Node, Op, OpFault, Quant, Range, Signature, TensorType
 from shoehorn_mcu.ops import fixed_point, laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, SPAN, ratio, rescaled, scales
-from shoehorn_mcu.ops.channels import channel_by_channel, monotone
+from shoehorn_mcu.ops.channels import ByChannels, channel_by_channel, monotone
 from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Clamped
 from shoehorn_mcu.ops.conv import Padding, positions, taps
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, quantize_multiplier, rescale
@@ -75,7 +75,7 @@ def mean_scale(factor: float, count: int) -> Scale:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Pool2d(Clamped):
+class Pool2d(ByChannels, Clamped):
     """A window of kernel = (height, width) over int8, int16 or float32; padding does not count.
 
     Quantised x and y share one quantisation.
@@ -98,9 +98,6 @@ class Pool2d(Clamped):
         (x,) = operands
         low, high = self.clamp.low, self.clamp.high
         return Range(np.clip(x.low, low, high), np.clip(x.high, low, high))
-
-    def channels(self, node: Node) -> Channels | None:
-        return channel_by_channel(node)
 
     def per_channel(self, node: Node) -> bool:
         return True

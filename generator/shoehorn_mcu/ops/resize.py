@@ -8,9 +8,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, OpFault, Range, Signature, TensorType
+from shoehorn_mcu.ir import Array, Ints, Node, Op, OpFault, Range, Signature, TensorType
 from shoehorn_mcu.ops import laws
-from shoehorn_mcu.ops.channels import channel_by_channel
+from shoehorn_mcu.ops.channels import ByChannels
 from shoehorn_mcu.ops.rules import want, want_rank
 
 __all__ = ["Resize", "ResizeBilinear", "ResizeNearest"]
@@ -51,7 +51,7 @@ def bilinear_taps(op: Resize, input_size: int, output_size: int) -> BilinearTaps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Resize(Op):
+class Resize(ByChannels):
     """To `size` = (height, width)."""
 
     no_overflow: ClassVar[bool] = True  # weights of two neighbours add up to 1024 * 1024, so sums are below 2^28
@@ -70,9 +70,6 @@ class Resize(Op):
         """The range of the values that are read."""
         (x,) = operands
         return x
-
-    def channels(self, node: Node) -> Channels | None:
-        return channel_by_channel(node)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)

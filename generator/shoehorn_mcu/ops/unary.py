@@ -10,7 +10,6 @@ import numpy as np
 
 from shoehorn_mcu.ir import (
     Array,
-    Channels,
     DType,
     Floats,
     Ints,
@@ -24,7 +23,7 @@ from shoehorn_mcu.ir import (
 )
 from shoehorn_mcu.ops import fixed_point, laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled
-from shoehorn_mcu.ops.channels import channel_by_channel
+from shoehorn_mcu.ops.channels import ByChannels
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, input_radius, quantize_multiplier, rescale
 from shoehorn_mcu.ops.rules import ByPixels, want
 
@@ -44,14 +43,11 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Elementwise(ByPixels):
+class _Elementwise(ByPixels, ByChannels):
     """One input, an output of the same shape, row for row."""
 
     any_shape: ClassVar[bool] = True
     spaced: ClassVar[bool] = True
-
-    def channels(self, node: Node) -> Channels | None:
-        return channel_by_channel(node)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
