@@ -38,33 +38,20 @@ def image(x: TensorType) -> TensorType:
     return x
 
 
-def conv_2d(site: Site) -> Part:
-    """CONV_2D; the schema's weights are OHWI, as ours."""
+def convolution(kind: type[Conv2d] | type[DepthwiseConv2d], site: Site) -> Part:
+    """CONV_2D and DEPTHWISE_CONV_2D; the schema's weights are OHWI and 1HW(C * multiplier), as ours."""
     options, x, (w, held) = site.options, site.input(0, "input"), _weights(site)
     ranked(w, 4)
-    b, made = _bias(site, 2, w, w.type.shape[0])
-    stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
-    size, kernel = image(x.type).shape[1:3], positive(w.type.shape[1:3], "kernel")
-    around, bounds = padding(options.scheme, size, kernel, stride, dilation), clamp(options.activation, site.output)
-    op = site.op(Conv2d, x, w, b, stride=stride, dilation=dilation, padding=around, clamp=bounds)
-    return Part((op,), (*held, *made))
-
-
-def depthwise_conv_2d(site: Site) -> Part:
-    """DEPTHWISE_CONV_2D; weights are 1HW(C * multiplier), as ours."""
-    options, x, (w, held) = site.options, site.input(0, "input"), _weights(site)
-    ranked(w, 4)
-    channels, outputs = image(x.type).shape[3], w.type.shape[3]
-    if channels * options.multiplier != outputs:
+    outputs = w.type.shape[kind.channel_axis]
+    if kind is DepthwiseConv2d and (channels := image(x.type).shape[3]) * options.multiplier != outputs:
         raise ImportFault(
             f"a multiplier of {options.multiplier} for {channels} to {outputs} channels; convert it again"
         )
     b, made = _bias(site, 2, w, outputs)
     stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
-    kernel = positive(w.type.shape[1:3], "kernel")
-    around = padding(options.scheme, x.type.shape[1:3], kernel, stride, dilation)
-    bounds = clamp(options.activation, site.output)
-    op = site.op(DepthwiseConv2d, x, w, b, stride=stride, dilation=dilation, padding=around, clamp=bounds)
+    size, kernel = image(x.type).shape[1:3], positive(w.type.shape[1:3], "kernel")
+    around, bounds = padding(options.scheme, size, kernel, stride, dilation), clamp(options.activation, site.output)
+    op = site.op(kind, x, w, b, stride=stride, dilation=dilation, padding=around, clamp=bounds)
     return Part((op,), (*held, *made))
 
 

@@ -65,8 +65,10 @@ _UNARY = {
 
 _OWN: Mapping[str, Converter] = {
     **{code: Converter((1, 1), elements.of(kind, "input")) for code, kind in _UNARY.items()},
-    "CONV_2D": Converter((2, 3), linear.conv_2d, (ops.Conv2d,), also=_BOTH),
-    "DEPTHWISE_CONV_2D": Converter((2, 3), linear.depthwise_conv_2d, (ops.DepthwiseConv2d,), also=_BOTH),
+    "CONV_2D": Converter((2, 3), partial(linear.convolution, ops.Conv2d), (ops.Conv2d,), also=_BOTH),
+    "DEPTHWISE_CONV_2D": Converter(
+        (2, 3), partial(linear.convolution, ops.DepthwiseConv2d), (ops.DepthwiseConv2d,), also=_BOTH
+    ),
     "TRANSPOSE_CONV": Converter((3, 4), linear.transpose_conv, (ops.TransposeConv2d,), also=(Kind.INT16,)),
     "FULLY_CONNECTED": Converter((2, 3), linear.fully_connected, (ops.Dense,), also=_BOTH),
     "ADD": Converter((2, 2), partial(elements.binary, ops.Add), (ops.Add,), also=(Kind.FLOAT32,)),
