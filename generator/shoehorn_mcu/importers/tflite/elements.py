@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.tflite.linear import image, padding
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, positive
 from shoehorn_mcu.ir import DType, Op
@@ -48,8 +47,7 @@ def pool(kind: type[ops.Pool2d], site: Site) -> Part:
 def mean(site: Site) -> Part:
     """MEAN over constant axes, which may be negative or repeated."""
     x = site.input(0, "input")
-    axes = sorted({axis_of(a, len(x.type.shape)) for a in site.integers(1, "axes")})
-    return site.part(ops.Mean, x, axes=tuple(axes), keep_dims=site.options.keep_dims)
+    return site.part(ops.Mean, x, axes=site.axes(), keep_dims=site.options.keep_dims)
 
 
 def resize(kind: type[ops.Resize], site: Site) -> Part:

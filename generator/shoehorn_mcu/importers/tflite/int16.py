@@ -13,7 +13,6 @@ from functools import partial
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.lowering import int16, maps
 from shoehorn_mcu.importers.lowering import site as onnx
-from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
 from shoehorn_mcu.importers.tflite import by_onnx, real
 from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, one_scale, quant_of, stored
@@ -85,8 +84,7 @@ def _quantize(site: Site) -> int16.Unary:
 
 def _mean(site: Site, there: onnx.Site) -> Value:
     x = site.input(0, "input")
-    axes = {axis_of(axis, len(x.type.shape)) for axis in site.integers(1, "axes")}
-    count = math.prod(x.type.shape[axis] for axis in axes)
+    count = math.prod(x.type.shape[axis] for axis in site.axes())
     ahead, behind = int16.mean(quant_of(x), quant_of(site.output), count)
     wide = maps.of_stored(there, ahead, there.value(0))
     total = real.reduction("ReduceSum", site, replace(there, values={**there.values, there.node.inputs[0]: wide}))

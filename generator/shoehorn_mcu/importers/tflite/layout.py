@@ -179,19 +179,14 @@ def tile(site: Site) -> Part:
 
 def is_pool(site: Site) -> bool:
     """Whether REDUCE_MAX is over neighbouring axes and not too many elements, as `reduce_max` needs it."""
-    shape, axes = site.input(0, "input").type.shape, _axes(site)
-    near = bool(axes) and axes == list(range(axes[0], axes[-1] + 1))
+    shape, axes = site.input(0, "input").type.shape, site.axes()
+    near = bool(axes) and axes == tuple(range(axes[0], axes[-1] + 1))
     return near and math.prod(shape[axis] for axis in axes) <= WINDOW_LIMIT
-
-
-def _axes(site: Site) -> list[int]:
-    rank = len(site.input(0, "input").type.shape)
-    return sorted({axis_of(a, rank) for a in site.integers(1, "axes")})
 
 
 def reduce_max(site: Site) -> Part:
     """REDUCE_MAX over neighbouring axes: one MaxPool2d over all of them, between reshapes."""
-    x, axes = _moved(site), _axes(site)
+    x, axes = _moved(site), site.axes()
     shape = x.type.shape
     chain = _Chain(site, x)
     if len(shape) == 4 and axes[0] >= 1 and axes[-1] <= 2:

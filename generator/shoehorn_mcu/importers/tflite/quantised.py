@@ -202,13 +202,8 @@ def _added(site: Site, there: onnx.Site) -> Value:
     return maps.mapped(there, lambda *terms: behind(total(*terms)), *values)
 
 
-def _axes(site: Site, rank: int) -> tuple[int, ...]:
-    return tuple(sorted({axis_of(axis, rank) for axis in site.integers(1, "axes")}))
-
-
 def _summed(site: Site, there: onnx.Site) -> Value:
-    x, dtype = there.value(0), _dtype(site)
-    axes = _axes(site, x.rank)
+    x, axes, dtype = there.value(0), site.axes(), _dtype(site)
     count = math.prod(x.shape[axis] for axis in axes)
     behind = stored.summed(quant_of(site.input(0, "input")), quant_of(site.output), count, dtype)
     total = _reduced(site, there, axes, lambda t: t.cast(DType.INT32), lambda a, b: a + b)
@@ -217,8 +212,7 @@ def _summed(site: Site, there: onnx.Site) -> Value:
 
 def _multiplied(site: Site, there: onnx.Site) -> Value:
     """Element by element in the order of the operand, which the roundings on the way depend on."""
-    x = there.value(0)
-    axes = _axes(site, x.rank)
+    x, axes = there.value(0), site.axes()
     count = math.prod(x.shape[axis] for axis in axes)
     of, to = quant_of(site.input(0, "input")), quant_of(site.output)
     ahead, write, behind = stored.product(of, to, count, _dtype(site))

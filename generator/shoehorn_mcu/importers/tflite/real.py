@@ -56,8 +56,7 @@ def activated(write: Callable[[Term, Term], Term], site: Site, there: onnx.Site)
 def reduction(code: str, site: Site, there: onnx.Site) -> Made:
     """A reduction over constant axes."""
     keep = int(site.options.keep_dims)
-    axes = np.unique([axis_of(a, there.value(0).rank) for a in site.integers(1, "axes")]).astype(np.int64)
-    there = with_constants(there, {"axes": axes})
+    there = with_constants(there, {"axes": np.array(site.axes(), np.int64)})
     return through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep})
 
 
@@ -153,8 +152,7 @@ def _unpack(site: Site, there: onnx.Site) -> tuple[Value, ...]:
 
 
 def _reverse(site: Site, there: onnx.Site) -> Value:
-    x = there.value(0)
-    axes = {axis_of(a, x.rank) for a in site.integers(1, "axes")}
+    x, axes = there.value(0), site.axes()
     taken = [range(n - 1, -1, -1) if d in axes else range(n) for d, n in enumerate(x.shape)]
     return as_plain(sliced(there, there.plain(x), taken))
 

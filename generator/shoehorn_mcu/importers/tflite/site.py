@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
-from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT
+from shoehorn_mcu.importers.lowering.geometry import WINDOW_LIMIT, axis_of
 from shoehorn_mcu.importers.tflite.options import Activation, Options
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
 from shoehorn_mcu.ops import Clamp, RealClamp
@@ -60,6 +60,11 @@ class Site:
         if tensor.type.dtype not in (DType.INT32, DType.INT64) or len(tensor.type.shape) > 2:
             raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type}, not a list of integers")
         return tuple(int(v) for v in tensor.data.reshape(-1).tolist())
+
+    def axes(self) -> tuple[int, ...]:
+        """The constant axes of a reduction, ascending and each once."""
+        rank = len(self.input(0, "input").type.shape)
+        return tuple(sorted({axis_of(axis, rank) for axis in self.integers(1, "axes")}))
 
     def op(self, kind: type[Op], *inputs: Tensor, output: Tensor | None = None, suffix: str = "", **fields: Any) -> Op:
         """An op of this class that writes the output, or this one."""
