@@ -10,9 +10,8 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import columns, maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.movers import joined, shaped, sliced
-from shoehorn_mcu.importers.lowering.ops import CONVERTERS as ONNX
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
-from shoehorn_mcu.importers.tflite.by_onnx import converter, with_constants
+from shoehorn_mcu.importers.tflite.by_onnx import converter, through, with_constants
 from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Site
 from shoehorn_mcu.ir import DType, Tensor
@@ -65,20 +64,12 @@ def _decoded(options: Options, there: onnx.Site, encoded: Tensor, anchors: np.nd
     )
     shrink = as_plain(there.weights((1 / scales[:, 2:]).astype(np.float32)))
     center, size = (as_plain(place) for place in places)
-    low, high = (
-        maps.mapped(
-            there,
-            lambda c, s, b, m, h, k, sign=sign: (c * b + m) + f.exp(s * k) * h * sign,
-            center,
-            size,
-            by,
-            middle,
-            half,
-            shrink,
-        )
-        for sign in (-1.0, 1.0)
-    )
-    return joined(there, [low.tensor, high.tensor], 1)
+
+    def end(sign: float) -> Tensor:
+        operands = (center, size, by, middle, half, shrink)
+        return maps.mapped(there, lambda c, s, b, m, h, k: (c * b + m) + f.exp(s * k) * h * sign, *operands).tensor
+
+    return joined(there, [end(-1.0), end(1.0)], 1)
 
 
 def _suppressed(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor, count: int) -> Tensor:
@@ -116,8 +107,7 @@ def _best(there: onnx.Site, x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The largest numbers of each row of x (R, C) and their places, as (R, count)."""
     there = with_constants(there, {"count": np.array([count], np.int64)})
     there = replace(there, values={**there.values, "ranked": as_plain(x)})
-    node = replace(there.node, inputs=("ranked", "count"), attributes={"axis": 1, "largest": 1, "sorted": 1})
-    found = ONNX["TopK"](replace(there, node=node))
+    found = through(there, "TopK", ("ranked", "count"), {"axis": 1, "largest": 1, "sorted": 1})
     assert isinstance(found, tuple)
     values, places = found
     return there.plain(values), there.plain(maps.cast(there, places, DType.INT32))
@@ -130,8 +120,9 @@ def _fast(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor) -> 
     if not 0 < asked == each:
         raise Unsupported(f"it gives {asked} classes for each box, of {scores.type.shape[1]}")
     values, classes = _best(there, scores, each)
-    first = sliced(there, values, [range(len_of(values)), range(1)])
-    places = _suppressed(options, there, boxes, shaped(there, first, (1, len_of(values))), most)
+    count = scores.type.shape[0]
+    first = sliced(there, values, [range(count), range(1)])
+    places = _suppressed(options, there, boxes, shaped(there, first, (1, count)), most)
     places = shaped(there, places, (most,))
     real = there.plain(maps.cast(there, as_plain(classes), DType.FLOAT32))
     found = _taken(there, boxes, places)
@@ -142,11 +133,6 @@ def _fast(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor) -> 
     shapes = ((1, most * each, 4), (1, most * each), (1, most * each))
     shown = [as_plain(shaped(there, part, shape)) for part, shape in zip(parts, shapes, strict=True)]
     return (*shown, _number(there, places))
-
-
-def len_of(x: Tensor) -> int:
-    """The first dimension."""
-    return x.type.shape[0]
 
 
 def _regular(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor) -> tuple[Value, ...]:
