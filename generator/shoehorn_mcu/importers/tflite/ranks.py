@@ -96,7 +96,8 @@ def _by_elements(there: Site, op: Op, inputs: Sequence[Tensor], output: Tensor) 
     for axis in reversed(range(rank)):
         if len(groups := _groups(operands)) <= MOST:
             break
-        operands = [_repeated(there, t, axis, size=whole[axis]) for t in operands]
+        size = whole[axis]
+        operands = [t if t.type.shape[axis] == size else joined(there, [t] * size, axis) for t in operands]
     flat = [shaped(there, t, [math.prod(t.type.shape[axis] for axis in axes) for axes in groups]) for t in operands]
     fields = {"clamp": op.clamp} if isinstance(op, Clamped) else {}
     found = there.emit(type(op), *flat, quant=output.type.quant, dtype=output.type.dtype, **fields)
@@ -115,13 +116,6 @@ def _groups(operands: Sequence[Tensor]) -> list[list[int]]:
             groups.append([axis])
             last = None if all(spread) else spread
     return groups
-
-
-def _repeated(there: Site, x: Tensor, axis: int, size: int) -> Tensor:
-    """The tensor with its one index of this dimension so many times."""
-    if x.type.shape[axis] == size:
-        return x
-    return joined(there, [x] * size, axis)
 
 
 _NARROW: Mapping[type[Op], Callable[[Site, Op, Sequence[Tensor], Tensor], Tensor]] = {
