@@ -37,20 +37,15 @@ def sequence_lstm(site: Site) -> Part:
     hidden_quant = quantised(hidden, "hidden state", dtype).quantised
     if quantised(site.output, "output", dtype).quantised != hidden_quant:
         raise Unsupported("its output and its hidden state have different scales")
-    batch, steps, inputs = _sizes(site, options)
-    units = hidden.type.elements // batch
-    if hidden.type.elements != batch * units or cell.type.elements != batch * units:
-        raise ImportFault(f"its states {hidden.type} and {cell.type} do not fit a batch of {batch}; convert it again")
+    batch, steps, inputs, units = _sizes(site, hidden.type, cell.type)
     made = _Maker(site)
     constants = (
         made.constant(*_stacked(site, _WEIGHTS, (units, inputs))),
         made.constant(*_stacked(site, _RECURRENT, (units, units))),
         made.constant(_biases(site, units, DType.INT64 if dtype is DType.INT16 else DType.INT32), None),
     )
-    state, at = (
-        TensorType((1, batch, ops.Lstm.state_size(units, dtype)), dtype, hidden_quant),
-        ops.Lstm.hidden_at(units, dtype),
-    )
+    state = TensorType((1, batch, ops.Lstm.state_size(units, dtype)), dtype, hidden_quant)
+    at = ops.Lstm.hidden_at(units, dtype)
     first = np.zeros(state.shape, dtype.numpy)
     first[:, :, at : at + units] = hidden_quant.zero_point
     before = made.tensor(hidden.name, state)
@@ -72,10 +67,7 @@ def sequence_lstm(site: Site) -> Part:
 def _real_lstm(site: Site, options: Options) -> Part:
     """In float32: a dense layer, and the cell of ONNX's LSTM, with gates input, output, forget, cell."""
     x, hidden, cell = site.input(0, "input"), site.input(18, "hidden state"), site.input(19, "cell state")
-    batch, steps, inputs = _sizes(site, options)
-    units = hidden.type.elements // batch
-    if (hidden.type.elements, cell.type.elements) != (batch * units, batch * units):
-        raise ImportFault(f"its states {hidden.type} and {cell.type} do not fit a batch of {batch}; convert it again")
+    batch, steps, inputs, units = _sizes(site, hidden.type, cell.type)
     made, order = _Maker(site), (0, 3, 1, 2)
     kind = lstm(cell_clip=max(0.0, options.cell_clip))
     weights, recurrent, bias = (
@@ -122,13 +114,16 @@ def _standard(site: Site) -> Options:
     return options
 
 
-def _sizes(site: Site, options: Options) -> tuple[int, int, int]:
-    """Batch, steps and inputs."""
+def _sizes(site: Site, hidden: TensorType, cell: TensorType) -> tuple[int, int, int, int]:
+    """Batch, steps, inputs and units."""
     x = site.input(0, "input").type
     if len(x.shape) != 3:
         raise Unsupported(f"its input is {x}, three dimensions are needed")
-    first, second, inputs = x.shape
-    return (second, first, inputs) if options.time_major else (first, second, inputs)
+    batch, steps = x.shape[1::-1] if site.options.time_major else x.shape[:2]
+    units = hidden.elements // batch
+    if (hidden.elements, cell.elements) != (batch * units, batch * units):
+        raise ImportFault(f"its states {hidden} and {cell} do not fit a batch of {batch}; convert it again")
+    return batch, steps, x.shape[2], units
 
 
 def _power(cell: Tensor) -> int:
