@@ -200,11 +200,8 @@ def product(
     dtype = total or a.tensor.type.dtype
     made = formula(write, dtype, x.type.dtype, y.type.dtype)
     found = site.emit(MatMul, x, y, dtype=dtype, formula=made.text, **fields)
-    shape = (*found.type.shape[:-2], found.type.shape[-1])
-    if b.rank == 1:
-        shape = shape[:-1]
-    if a.rank == 1:
-        shape = shape[: -1 if b.rank == 1 else -2] + (() if b.rank == 1 else shape[-1:])
+    *ahead, rows, _, columns = found.type.shape
+    shape = (*ahead, *([rows] if a.rank > 1 else []), *([columns] if b.rank > 1 else []))
     return as_plain(shaped(site, found, shape))
 
 
