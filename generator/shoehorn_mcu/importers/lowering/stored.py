@@ -7,7 +7,6 @@ where a kernel itself goes on with int64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -250,17 +249,12 @@ def _log(total: Term) -> Term:
     return saturated((high_product(power, 1488522236) + fraction).cast(DType.INT64) << 1)
 
 
-@dataclass(frozen=True)
-class LogSoftmax:
-    """The parts of a log-softmax: of a difference to the largest element, of the sum of powers, and the result."""
+def log_softmax(of: Quant, dtype: DType) -> tuple[Binary, Unary, Callable[[Term, Term, Term], Term]]:
+    """The power of an element and the largest one, the logarithm of the sum of all powers, and the result of these two
+    elements and the logarithm: reference/log_softmax.h, LogSoftmaxQuantized.
 
-    power: Binary  # of an element and the largest one
-    log: Unary  # of the sum of all powers
-    result: Callable[[Term, Term, Term], Term]  # of an element, the largest one and the logarithm
-
-
-def log_softmax(of: Quant, dtype: DType) -> LogSoftmax:
-    """reference/log_softmax.h, LogSoftmaxQuantized; its results have the scale 1/16 and the highest zero point."""
+    Results have the scale 1/16 and the highest zero point.
+    """
     bits = _LOG_BITS[1]
     scale = quantize_multiplier(min(of.scale * 2.0 ** (31 - bits), 2.0**31 - 1))
     back = quantize_multiplier(2.0 ** (31 - scale.shift) / scale.multiplier)
@@ -281,13 +275,12 @@ def log_softmax(of: Quant, dtype: DType) -> LogSoftmax:
         steps = shifted_right(at.entry(tables[0], DType.INT32) - log, 31 - bits - 4)
         return (at - 255 > limit).select(f.clip(steps + high, low, high), at.constant(low)).cast(dtype)
 
-    return LogSoftmax(lambda x, most: place(x, most).entry(tables[1], DType.INT32), _log, result)
+    return lambda x, most: place(x, most).entry(tables[1], DType.INT32), _log, result
 
 
 def magnitude(of: Quant, to: Quant, dtype: DType) -> Unary:
     """|x|: elementwise.cc, AbsEvalQuantized."""
-    with np.errstate(over="ignore"):
-        scale = quantize_multiplier(_quotient(np.float32(of.scale), np.float32(to.scale)))
+    scale = quantize_multiplier(_quotient(np.float32(of.scale), np.float32(to.scale)))
     same = of.scale == to.scale
     return lambda x: fitted(abs(_centred(x, of)) if same else rescaled(abs(_centred(x, of)), scale), dtype)
 

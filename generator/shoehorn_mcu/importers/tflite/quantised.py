@@ -273,11 +273,11 @@ def _log_softmax(site: Site, there: onnx.Site) -> Value:
     (x, axes), to = real.last_axis(there), quant_of(site.output)
     if (to.scale, to.zero_point) != (1 / 16, 127):
         raise Unsupported(f"its output has scale {to.scale} and zero point {to.zero_point}, 1/16 and 127 are needed")
-    of = stored.log_softmax(quant_of(site.input(0, "input")), _dtype(site))
+    power, log, result = stored.log_softmax(quant_of(site.input(0, "input")), _dtype(site))
     most = columns.reduced(there, x, axes, f.maximum)
-    powers = maps.mapped(there, of.power, x, most)
+    powers = maps.mapped(there, power, x, most)
     total = columns.reduced(there, powers, axes, lambda a, b: a + b)
-    return maps.mapped(there, of.result, x, most, maps.mapped(there, of.log, total))
+    return maps.mapped(there, result, x, most, maps.mapped(there, log, total))
 
 
 def _bounded(low: float, high: float) -> Single:
