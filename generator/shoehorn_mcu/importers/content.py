@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 
 from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu_host.base.files import read_start
 
 FILE_LIMIT_BYTES = 1 << 31  # of protobuf, and of the offsets in a flatbuffer; also limits the memory used
@@ -78,11 +79,6 @@ def _archive(path: Path, suffix: str) -> str:
         return f"is an archive of PyTorch: call it {path.stem}.pt2, or .pt for TorchScript"
     inside = sorted(name for name in names if name.lower().endswith((".tflite", ".onnx", *_TORCH)))
     if inside:
-        return f"is an archive that holds {_shown(inside[0])}: unpack it"
+        name = "".join(each if each.isprintable() else "?" for each in inside[0])
+        return f"is an archive that holds {quoted(name)}: unpack it"
     return "is an archive, and no model that is known: unpack it, and name the model in it"
-
-
-def _shown(name: str) -> str:
-    """A name of an archive's member, on one line."""
-    text = "".join(each if each.isprintable() else "?" for each in name)
-    return f"'{text if len(text) <= 80 else f'{text[:77]}...'}'"
