@@ -22,6 +22,7 @@ from shoehorn_mcu.importers.onnx import file
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
 from shoehorn_mcu.importers.onnx.external import Piece, elements, piece_of, places, put, tensors
 from shoehorn_mcu.importers.onnx.file import RawInput, RawModel
+from shoehorn_mcu.importers.onnx.fold import dtype_of
 from shoehorn_mcu.importers.source import Shapes, Source, SourceOp, SourceTensor
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu_host.base import sandbox
@@ -186,16 +187,10 @@ def answer_seen(asked: Any, data: bytes) -> sandbox.Answer:
 
 
 def _seen_tensor(value: Any) -> SourceTensor:
-    from onnx import helper
-
-    kind = value.type.tensor_type
-    try:
-        dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name if kind.elem_type else ""
-    except KeyError:
-        dtype = ""
+    kind, dtype = value.type.tensor_type, dtype_of(value.type)
     shape = tuple(each.dim_value if each.HasField("dim_value") else printable(each.dim_param) or "?"
                   for each in kind.shape.dim) if kind.HasField("shape") else None  # fmt: skip
-    return SourceTensor(printable(value.name), shape, dtype)
+    return SourceTensor(printable(value.name), shape, "" if dtype is None else dtype.name)
 
 
 def _seen_bytes(tensor: Any) -> int:

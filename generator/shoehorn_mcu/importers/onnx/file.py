@@ -19,7 +19,7 @@ from shoehorn_mcu.importers.lowering.node import BY_SCALE, DOMAINS, RawNode, arr
 from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
 from shoehorn_mcu.importers.onnx.calls import check_calls, every_node
 from shoehorn_mcu.importers.onnx.external import elements, piece_of, put, tensors
-from shoehorn_mcu.importers.onnx.fold import dtype_of, fixed_shape, folded, limited, unknown_operand
+from shoehorn_mcu.importers.onnx.fold import dtype_of, fixed_shape, folded, limited, type_of, unknown_operand
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ops.laws import quoted
 
@@ -168,8 +168,6 @@ def _check_reads(graph: GraphProto) -> None:
 
 
 def _parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
-    from onnx import helper
-
     _check_names(model.graph)
     said = (*model.graph.value_info, *model.graph.input, *model.graph.output)
     declared = {value.name: _declared(value.type) for value in said if value.type.HasField("tensor_type")}
@@ -177,11 +175,7 @@ def _parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
     constants = _constants(model)
     inputs = tuple(_input(value) for value in model.graph.input if value.name not in constants)
     outputs = tuple(value.name for value in model.graph.output)
-    types = {
-        each.name: helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
-        for each in inputs
-    }
-    left = folded(model, types, constants, runs)
+    left = folded(model, {each.name: type_of(each.dtype, each.shape) for each in inputs}, constants, runs)
     used = {*outputs, *(name for node in left.nodes for name in node.inputs)}
     nodes = tuple(
         replace(n, outputs=(n.outputs[0], *(o if o in used else "" for o in n.outputs[1:]))) for n in left.nodes

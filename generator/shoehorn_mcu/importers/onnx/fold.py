@@ -88,7 +88,7 @@ class _Walk:
 
     def __post_init__(self) -> None:
         self.known = {*self.types, *self.constants}
-        self.types.update((name, _type_of(array)) for name, array in self.constants.items())
+        self.types.update((name, type_of(array.dtype, array.shape)) for name, array in self.constants.items())
 
     def run(self, nodes: Iterable[NodeProto]) -> None:
         for index, node in enumerate(nodes):
@@ -159,8 +159,8 @@ class _Walk:
         from onnx import helper, numpy_helper
 
         for tensor in branch.initializer:
-            self.constants[tensor.name] = numpy_helper.to_array(tensor)
-            self.types[tensor.name] = _type_of(self.constants[tensor.name])
+            held = self.constants[tensor.name] = numpy_helper.to_array(tensor)
+            self.types[tensor.name] = type_of(held.dtype, held.shape)
             self.known.add(tensor.name)
         ends = [
             helper.make_node("Identity", [inside.name], [name])
@@ -285,7 +285,7 @@ class _Walk:
         if (limits := _FOUR_BITS.get(value.dtype.name)) is not None:
             self.four_bits[name], value = limits, value.astype(np.int8)
         self.constants[name] = value
-        self.types[name] = _type_of(value)
+        self.types[name] = type_of(value.dtype, value.shape)
 
 
 def _unfit(node: NodeProto, error: Exception) -> ImportFault:
@@ -343,10 +343,11 @@ def limited(name: str, shape: Sequence[int]) -> None:
         raise ImportFault(f"constant '{name}' is said to have shape {tuple(shape)}; export it again")
 
 
-def _type_of(array: Array) -> TypeProto:
+def type_of(dtype: np.dtype[Any], shape: Sequence[int]) -> TypeProto:
+    """The tensor type of this element type and shape."""
     from onnx import helper
 
-    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), shape)
 
 
 def dtype_of(kind: TypeProto) -> np.dtype[Any] | None:
