@@ -78,9 +78,7 @@ def _imported(raw: RawModel, name: str) -> Imported:
 
 def _in_file(tensor: Tensor, order: tuple[int, ...]) -> FileTensor:
     """A tensor of the graph as the file has it."""
-    kind = tensor.type
-    shape = tuple(kind.shape[order.index(dimension)] for dimension in range(len(order)))
-    return FileTensor(tensor.name, TensorType(shape, kind.dtype, kind.quant), order)
+    return FileTensor(tensor.name, replace(tensor.type, shape=Value(tensor, order).shape), order)
 
 
 _KNOWN_BEFORE = {"ConstantOfShape": "shape", "If": "condition", "Range": "limit"}
@@ -246,7 +244,8 @@ class _Import(Quantising):
                 )
             )
         inputs = tuple(self._source_tensor(each.name) for each in self.raw.inputs)
-        return Source(inputs, self.raw.outputs, tuple(_of_one_node(list(g)) for _, g in groupby(ops, _index)))
+        nodes = groupby(ops, lambda op: op.index)
+        return Source(inputs, self.raw.outputs, tuple(_of_one_node(list(parts)) for _, parts in nodes))
 
     def _source_tensor(self, name: str) -> SourceTensor:
         said, dtype = self.raw.declared.get(name), self.raw.dtypes.get(name)
@@ -374,10 +373,6 @@ class _Import(Quantising):
 def _as_the_file(node: RawNode, output: str) -> tuple[str, str]:
     """The name of a result in the file, and the kind of the op there that the node is a part of."""
     return (output.removesuffix(REAL), node.within[0]) if node.within else (output, node.code)
-
-
-def _index(op: SourceOp) -> int:
-    return op.index
 
 
 def _of_one_node(parts: Sequence[SourceOp]) -> SourceOp:
