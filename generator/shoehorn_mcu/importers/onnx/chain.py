@@ -21,9 +21,6 @@ from shoehorn_mcu.ir import Array, DType, Floats, Ints, Quant, Tensor
 from shoehorn_mcu.ops import Clamp, Requantize, Table
 from shoehorn_mcu.ops.unary import round_away
 
-_CODES = (-128, 128)
-"""The range of int8."""
-
 
 @dataclass(frozen=True)
 class Coded:
@@ -210,5 +207,5 @@ def within(site: Site, value: Value, bounds: Clamp) -> Value:
         return value
     if kind.dtype is DType.INT16:
         return maps.of_stored(site, int16.clipped(bounds.low, bounds.high), value, quant=kind.quant)
-    values = tuple(min(max(code, bounds.low), bounds.high) for code in range(*_CODES))
+    values = tuple(min(max(code, bounds.low), bounds.high) for code in range(-128, 128))
     return Value(site.emit(Table, value.tensor, values=values), value.order)
