@@ -22,23 +22,12 @@ _HANDLE = "resource"  # TFLite's type of the names of variables
 
 
 @dataclass(frozen=True)
-class End:
-    """An input or an output of the model; `shape` is None where the file does not say it."""
-
-    name: str
-    shape: tuple[int | str, ...] | None  # a dimension that the file leaves open has a name
-    dtype: str
-    scale: float | None = None  # None: not quantised, or per channel
-    zero_point: int | None = None
-
-
-@dataclass(frozen=True)
 class Layer:
     """An op of the imported graph, or, of a model that cannot be imported, one of the file."""
 
     name: str
     kind: str  # the op's class, or the format's own name of it
-    output: End | None  # the first tensor that it writes
+    output: SourceTensor | None  # the first tensor that it writes
     weight_scales: int  # of its weights: 0 not quantised, 1 or one per channel
     macs: int | None  # None: not known
     weight_bytes: int
@@ -80,8 +69,8 @@ class Inspection:
 
     name: str
     format: str  # the file's suffix without its dot
-    inputs: tuple[End, ...]
-    outputs: tuple[End, ...]
+    inputs: tuple[SourceTensor, ...]
+    outputs: tuple[SourceTensor, ...]
     layers: tuple[Layer, ...]
     diagnosis: str  # of the model as a whole, "" where there is nothing to say
     refused: tuple[str, ...]  # all that cannot run, one line each; empty: the model can be planned
@@ -156,9 +145,9 @@ def _slide(graph: Graph, hop: int) -> Slide:
     return Slide(hop, given.rows, given.graph.macs, tuple(choices(given.shifted)))
 
 
-def _end(name: str, kind: TensorType) -> End:
+def _end(name: str, kind: TensorType) -> SourceTensor:
     one = kind.quant if kind.quant and kind.quant.axis is None else None
-    return End(name, kind.shape, kind.dtype.value, one.scale if one else None, one.zero_point if one else None)
+    return SourceTensor(name, kind.shape, kind.dtype.value, *((one.scale, one.zero_point) if one else ()))
 
 
 def _layers(graph: Graph) -> tuple[Layer, ...]:
@@ -224,8 +213,8 @@ def _of_source(name: str, suffix: str, source: Source, diagnosis: str, refusals:
     return Inspection(
         name,
         suffix,
-        tuple(map(_source_end, source.inputs)),
-        tuple(_source_end(written.get(each, SourceTensor(each, None, ""))) for each in source.outputs),
+        source.inputs,
+        tuple(written.get(each, SourceTensor(each, None, "")) for each in source.outputs),
         tuple(_source_layer(op, count) for op, count in zip(source.ops, live, strict=True)),
         diagnosis,
         tuple(map(str, sorted(refusals, key=_is_of_op))),
@@ -254,12 +243,8 @@ def _source_live_bytes(source: Source) -> Sequence[int | None]:
     return _live_bytes(reads, writes, given, [name for name in source.outputs if name in sizes], sizes)
 
 
-def _source_end(tensor: SourceTensor) -> End:
-    return End(tensor.name, tensor.shape, tensor.dtype, tensor.scale, tensor.zero_point)
-
-
 def _source_layer(op: SourceOp, live_bytes: int | None) -> Layer:
-    output = _source_end(op.writes[0]) if op.writes else None
+    output = op.writes[0] if op.writes else None
     writes = tuple(tensor.name for tensor in op.writes)
     name = f"{op.part} op {op.index}".strip()
     return Layer(name, op.code, output, 0, op.macs, op.weight_bytes, live_bytes, op.reads, writes, op.refusal)
@@ -323,7 +308,7 @@ def to_json(found: Inspection) -> Mapping[str, object]:
     }
 
 
-def _end_json(end: End) -> Mapping[str, object]:
+def _end_json(end: SourceTensor) -> Mapping[str, object]:
     return {**vars(end), "shape": None if end.shape is None else list(end.shape)}
 
 
@@ -341,13 +326,13 @@ def layer_cells(layer: Layer) -> tuple[str, ...]:
     )
 
 
-def type_text(end: End) -> str:
+def type_text(end: SourceTensor) -> str:
     """`int8[1x25x5x64]`; `?` is not known."""
     shape = "?" if end.shape is None else "x".join(map(str, end.shape))
     return f"{end.dtype or '?'}[{shape}]"
 
 
-def quantisation(end: End) -> str:
+def quantisation(end: SourceTensor) -> str:
     """Scale and zero point; empty where it has none, or one per channel."""
     return "" if end.scale is None else f"{end.scale:.4g}, {end.zero_point}"
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from shoehorn_mcu.emit.page import plain_page
 from shoehorn_mcu.emit.page.graph import END, FAULT, Item, drawing
 from shoehorn_mcu.emit.page.parts import figure_list, middle, prose, table
-from shoehorn_mcu.inspect.inspection import End, Inspection, layer_cells, number, quantisation, type_text
+from shoehorn_mcu.importers.source import SourceTensor
+from shoehorn_mcu.inspect.inspection import Inspection, layer_cells, number, quantisation, type_text
 
 _OPS = ("Operator", "Kind", "Output", "Scale, zero point", "Scales", "MACs", "Weights, bytes", "Activations, bytes")
 _KINDS = ("Kind", "Why it cannot run", "In its place", "Operators", "Cannot run", "MACs", "Weights, bytes")
@@ -80,6 +81,6 @@ def _items(found: Inspection) -> list[Item]:
     return items
 
 
-def _told(end: End) -> str:
+def _told(end: SourceTensor) -> str:
     scale = quantisation(end)
     return f"{end.name}: {type_text(end)}{f', scale and zero point {scale}' if scale else ''}"
