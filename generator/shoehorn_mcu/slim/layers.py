@@ -77,16 +77,7 @@ class Weights(NamedTuple):
 
 def seen_through(node: Node[Convolution], over: Grid) -> Grid:
     """The grid on the convolution's operand of what has the grid `over` on its result."""
-    (down, across), (high, wide) = node.op.stride, kernel(node)
-    starts = node.op.padding.top, node.op.padding.left
-    return Grid(
-        (down * over.stride[0], across * over.stride[1]),
-        (
-            over.first[0] * down - starts[0] + (high - 1) / 2,
-            over.first[1] * across - starts[1] + (wide - 1) / 2,
-        ),
-        (high + (over.window[0] - 1) * down, wide + (over.window[1] - 1) * across),
-    )
+    return over.behind(Grid.of(kernel(node), node.op.stride, node.op.padding))
 
 
 def weights_of(node: Node[Convolution]) -> Weights:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shoehorn_mcu.ir import Graph, Node
 from shoehorn_mcu.ir.edit import readers
-from shoehorn_mcu.ops import AveragePool2d, MaxPool2d
+from shoehorn_mcu.ops.conv import Padding
 from shoehorn_mcu.ops.pool import Pool2d
 
 
@@ -57,6 +57,21 @@ class Grid:
     first: tuple[float, float] = (0.0, 0.0)
     window: tuple[int, int] = (1, 1)
 
+    @classmethod
+    def of(cls, window: tuple[int, int], stride: tuple[int, int], padding: Padding) -> Grid:
+        """That of one op with a window."""
+        high, wide = window
+        return cls(stride, ((high - 1) / 2 - padding.top, (wide - 1) / 2 - padding.left), window)
+
+    def behind(self, before: Grid) -> Grid:
+        """The grid of this result on the entry of what is before, whose result is this one's entry."""
+        (down, across), (high, wide) = before.stride, before.window
+        return Grid(
+            (down * self.stride[0], across * self.stride[1]),
+            (before.first[0] + self.first[0] * down, before.first[1] + self.first[1] * across),
+            (high + (self.window[0] - 1) * down, wide + (self.window[1] - 1) * across),
+        )
+
 
 def grid(region: Region) -> Grid:
     """The pools of a region in a row, as one window; other ops are taken to keep pixels where they are."""
@@ -64,20 +79,7 @@ def grid(region: Region) -> Grid:
     for node in region.nodes:
         before = max((found[t.name] for t in node.inputs if t.name in found), key=lambda each: each.stride)
         op = node.op
-        if isinstance(op, MaxPool2d | AveragePool2d):
-            before = _behind(before, op)
+        if isinstance(op, Pool2d):
+            before = Grid.of(op.kernel, op.stride, op.padding).behind(before)
         found[node.output.name] = before
     return found[region.exit]
-
-
-def _behind(before: Grid, pool: Pool2d) -> Grid:
-    """The grid of a pool's result, from that of its operand."""
-    (down, across), (high, wide) = before.stride, pool.kernel
-    return Grid(
-        (down * pool.stride[0], across * pool.stride[1]),
-        (
-            before.first[0] + ((high - 1) / 2 - pool.padding.top) * down,
-            before.first[1] + ((wide - 1) / 2 - pool.padding.left) * across,
-        ),
-        (before.window[0] + (high - 1) * down, before.window[1] + (wide - 1) * across),
-    )
