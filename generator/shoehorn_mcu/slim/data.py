@@ -59,14 +59,10 @@ def read_data(where: str, model: Imported, table: DataTable, pixels: Pixels | No
     (x, y) or a dict with these names. x is uint8, which is divided by 255, or float32. Raises SlimError or InputError.
     """
     graph = model.graph
-    if len(graph.inputs) != 1:
-        raise SlimError(
-            f"{graph.name}: has {len(graph.inputs)} inputs; only models with one input can be retrained here"
-        )
-    if len(graph.outputs) != 1:
-        raise SlimError(
-            f"{graph.name}: has {len(graph.outputs)} outputs; only models with one output can be retrained here"
-        )
+    for what, names in (("input", graph.inputs), ("output", graph.outputs)):
+        if len(names) != 1:
+            cure = f"only models with one {what} can be retrained here"
+            raise SlimError(f"{graph.name}: has {len(names)} {what}s; {cure}")
     (name,) = graph.inputs
     kind = graph.tensors[name].type
     end = model.ends.get(name) or FileTensor.alike(name, kind)
