@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -12,14 +12,7 @@ from typing_extensions import TypeIs
 from shoehorn_mcu.ir import Node, is_a
 from shoehorn_mcu.learn.functions import as_image, framed, from_image
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding
-from shoehorn_mcu.slim.layers import Reals, data
-
-
-class Held(NamedTuple):
-    """Weights and bias as the graph has them."""
-
-    weights: Reals
-    bias: Reals
+from shoehorn_mcu.slim.layers import Reals, Weights, data
 
 
 class Layer(torch.nn.Module):  # type: ignore[misc]
@@ -32,8 +25,8 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
         super().__init__()
         self.weight, self.bias = weight, bias
 
-    def held(self) -> Held:
-        """The constants as they are now."""
+    def held(self) -> Weights:
+        """The constants as they are now, in the graph's order of dimensions."""
         raise NotImplementedError
 
 
@@ -43,8 +36,8 @@ class Linear(Layer):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return functional.linear(x, self.weight, self.bias)
 
-    def held(self) -> Held:
-        return Held(_array(self.weight), _array(self.bias))
+    def held(self) -> Weights:
+        return Weights(_array(self.weight), _array(self.bias))
 
 
 class Convolution(Layer):
@@ -80,11 +73,11 @@ class Convolution(Layer):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return from_image(self.sums(x), self.images)
 
-    def held(self) -> Held:
+    def held(self) -> Weights:
         return self._ordered(self.weight, self.bias)
 
-    def _ordered(self, weight: torch.Tensor, bias: torch.Tensor) -> Held:
-        return Held(_array(weight.permute((1, 2, 3, 0) if self._depthwise else (0, 2, 3, 1))), _array(bias))
+    def _ordered(self, weight: torch.Tensor, bias: torch.Tensor) -> Weights:
+        return Weights(_array(weight.permute((1, 2, 3, 0) if self._depthwise else (0, 2, 3, 1))), _array(bias))
 
 
 _STILL = 1e-8  # times the epsilon of the normalisation: a variance below it means that the sums never varied
@@ -140,7 +133,7 @@ class Normalised(Convolution):
         return factor, norm.bias.double() - factor * norm.running_mean.double()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
-    def held(self) -> Held:
+    def held(self) -> Weights:
         factor, offset = self._folded()
         return self._ordered(self.weight.double() * factor[:, None, None, None], offset)
 

@@ -13,14 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from typing_extensions import TypeIs
 
-from shoehorn_mcu.ir import Graph, Node, verify
-from shoehorn_mcu.learn.layers import Held, is_trained
+from shoehorn_mcu.ir import Graph, Node, is_a, verify
+from shoehorn_mcu.learn.layers import is_trained
 from shoehorn_mcu.learn.twin import Twin, evaluated
 from shoehorn_mcu.ops import Conv2d, DepthwiseConv2d
 from shoehorn_mcu.slim.fault import SlimError
-from shoehorn_mcu.slim.layers import Reals, data
+from shoehorn_mcu.slim.layers import Reals, Weights, data
 from shoehorn_mcu.slim.learner import Samples
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 
@@ -52,17 +51,13 @@ def begin(old: Graph, moved: Moved, samples: Samples, first: str, seed: int, dev
     return _Regression(old, moved, samples, seed, device).graph()
 
 
-def _is_convolution(node: Node) -> TypeIs[Node[Conv2d | DepthwiseConv2d]]:
-    return isinstance(node.op, Conv2d | DepthwiseConv2d)
-
-
 def _born(moved: Moved, graph: Graph) -> list[tuple[Born, Node[Conv2d | DepthwiseConv2d]]]:
     """The born layers that stand for something, in the order of the graph."""
     named = {born.layer: born for born in moved.born if any(part.old is not None for part in born.parts)}
-    found = []
+    found: list[tuple[Born, Node[Conv2d | DepthwiseConv2d]]] = []
     for node in graph.nodes():
         if node.op.name in named:
-            if not _is_convolution(node):
+            if not (is_a(node, Conv2d) or is_a(node, DepthwiseConv2d)):
                 raise SlimError(f"{graph.name}: layer '{node.op.name}' is no convolution; give first = \"copy\"")
             found.append((named[node.op.name], node))
     return found
@@ -98,7 +93,7 @@ def _with(graph: Graph, node: Node[Conv2d | DepthwiseConv2d], weights: Reals, bi
     """The graph with other constants of a layer, from weights as `_by_channel` gives them."""
     if isinstance(node.op, DepthwiseConv2d):
         weights = np.moveaxis(weights, 0, 3)
-    held = Held(np.ascontiguousarray(weights, np.float32), np.ascontiguousarray(bias, np.float32))
+    held = Weights(np.ascontiguousarray(weights, np.float32), np.ascontiguousarray(bias, np.float32))
     changed = {t.name: replace(t, data=each) for t, each in zip(node.inputs[1:], held, strict=True)}
     return verify(replace(graph, tensors={**graph.tensors, **changed}))
 
@@ -129,9 +124,9 @@ class _Regression:
         places = len(x) * down * across
         rng = np.random.default_rng([self._seed, zlib.crc32(born.layer.encode())])
         weights, bias = _by_channel(node), data(node.bias).copy()
-        size = weights[0].size * (channels if isinstance(node.op, DepthwiseConv2d) else x.shape[3] // weights.shape[3])
-        rows = torch.from_numpy(np.sort(rng.permutation(places)[: min(ROWS, ELEMENTS // size)]))
         groups = channels if isinstance(node.op, DepthwiseConv2d) else x.shape[3] // weights.shape[3]
+        size = weights[0].size * groups
+        rows = torch.from_numpy(np.sort(rng.permutation(places)[: min(ROWS, ELEMENTS // size)]))
         windows = _windows(x, node, rows)  # [rows, taps, C]
         if isinstance(node.op, DepthwiseConv2d):
             windows = windows.repeat_interleave(channels // x.shape[3], 2)
