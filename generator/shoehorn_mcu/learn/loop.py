@@ -164,8 +164,11 @@ class Training:
         self._order.set_state(self._epoch_began)
         self._place = _Place(**state["place"])
 
-    def _save(self) -> None:
-        """Raises OSError."""
+    def _save(self, at_stop: bool = False) -> None:
+        """A checkpoint that cannot be written is said, and the training goes on, for it has lost nothing.
+
+        Raises SlimError where it stops.
+        """
         if self._watch.checkpoint is None:
             return
         state = {
@@ -177,7 +180,13 @@ class Training:
             "order": self._epoch_began,
             "place": asdict(self._place),
         }
-        checkpoint.write(self._watch.checkpoint, state)
+        try:
+            checkpoint.write(self._watch.checkpoint, state)
+        except OSError as error:
+            said = f"{self._watch.checkpoint}: the checkpoint cannot be written: {error.strerror}"
+            if at_stop:
+                raise SlimError(f"{said}; what was trained since the last one is lost") from None
+            self._watch.say(said, self._place.epoch / max(1, self._task.schedule.epochs))
         self._written = time.monotonic()
 
     def run(self) -> Trained:
@@ -189,24 +198,24 @@ class Training:
             for batch in range(place.batch, self._batches):
                 loss = self._step(picked[batch * self._size :][: self._size])
                 if not math.isfinite(loss):
-                    return self._diverged()
+                    return self._trained(diverged=True)
                 place.total += loss
                 place.batch = batch + 1
                 if place.batch == self._batches:
                     self._end_epoch(validation)
                 self._say(loss)
                 if not self._ended and self._watch.stop():
-                    self._save_at_stop()
+                    self._save(at_stop=True)
                     return self._trained(stopped=True)
                 if time.monotonic() - self._written >= self._every:
-                    self._save_now_and_then()
+                    self._save()
         if self._best:
             self._twin.load_state_dict(self._best)
         if not self._twin.is_finite() or not all(map(math.isfinite, place.validation)):
-            return self._diverged()
-        self._save_now_and_then()
+            return self._trained(diverged=True)
+        self._save()
         self._twin.silence()
-        return self._trained(stopped=False)
+        return self._trained()
 
     @property
     def _ended(self) -> bool:
@@ -281,29 +290,8 @@ class Training:
         share = (place.epoch + place.batch / self._batches) / epochs
         self._watch.say(f"epoch {min(place.epoch + 1, epochs)} of {epochs}, loss {loss:.3f}", min(share, 1.0))
 
-    def _save_now_and_then(self) -> None:
-        """A checkpoint that cannot be written is said; the training goes on, for it has lost nothing."""
-        try:
-            self._save()
-        except OSError as error:
-            self._written = time.monotonic()
-            self._watch.say(_unwritten(self._watch, error), self._place.epoch / max(1, self._task.schedule.epochs))
-
-    def _save_at_stop(self) -> None:
-        try:
-            self._save()
-        except OSError as error:
-            raise SlimError(f"{_unwritten(self._watch, error)}; what was trained since the last one is lost") from None
-
-    def _trained(self, stopped: bool) -> Trained:
+    def _trained(self, *, stopped: bool = False, diverged: bool = False) -> Trained:
         place = self._place
-        graph = self._task.graph if self._task.schedule.epochs == 0 else self._twin.graph()
-        return Trained(graph, tuple(place.losses), tuple(place.validation), stopped)
-
-    def _diverged(self) -> Trained:
-        place = self._place
-        return Trained(self._task.graph, tuple(place.losses), tuple(place.validation), stopped=False, diverged=True)
-
-
-def _unwritten(watch: Watch, error: OSError) -> str:
-    return f"{watch.checkpoint}: the checkpoint cannot be written: {error.strerror}"
+        untrained = diverged or self._task.schedule.epochs == 0
+        graph = self._task.graph if untrained else self._twin.graph()
+        return Trained(graph, tuple(place.losses), tuple(place.validation), stopped, diverged)
