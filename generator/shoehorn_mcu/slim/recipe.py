@@ -152,13 +152,9 @@ class Recipe(_Table):
         tables: Mapping[str, Mapping[str, Any]] = self.model_dump(mode="json")
         lines = []
         for table, values in tables.items():
-            lines += [f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""]
+            # TOML writes strings, numbers and lists of them as JSON does.
+            lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
         return "\n".join(lines)
-
-
-def _toml(value: Any) -> str:
-    """A value of a recipe in TOML, which writes strings, numbers and lists of them as JSON does."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
 def read_recipe(path: Path | None, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Recipe:
