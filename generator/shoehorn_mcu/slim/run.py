@@ -244,19 +244,9 @@ class Run:
                 break
         float32 = _percent(self._judge.in_float(made, part))
         cost = self._aim.price(made) if not why else choice.cost
-        return made, Trial(
-            moved.name,
-            not why,
-            why or "kept",
-            right,
-            untrained,
-            float32,
-            int8,
-            cost,
-            monotonic() - begun,
-            epochs,
-            losses,
-        )
+        rights = right, untrained, float32, int8
+        seconds = monotonic() - begun
+        return made, Trial(moved.name, not why, why or "kept", *rights, cost, seconds, epochs, losses)
 
     def _again(self, graph: Graph, step: Step) -> Graph:
         """The network after a step that an earlier run made."""
@@ -299,19 +289,11 @@ class Run:
                 best, best_right, how = trained.graph, right, schedule
         if best_right < untrained:
             best, best_right = graph, untrained
-        why = "distilled" if how.distil else "labels alone"
-        return best, Trial(
-            "last retraining",
-            best is not graph,
-            why if best is not graph else "the retraining made it worse",
-            untrained,
-            untrained,
-            _percent(self._judge.in_float(best, part)),
-            best_right,
-            self._aim.price(best),
-            monotonic() - begun,
-            final.epochs,
-        )
+        better = best is not graph
+        why = "the retraining made it worse" if not better else "distilled" if how.distil else "labels alone"
+        rights = untrained, untrained, _percent(self._judge.in_float(best, part)), best_right
+        cost = self._aim.price(best)
+        return best, Trial("last retraining", better, why, *rights, cost, monotonic() - begun, final.epochs)
 
     def _born(self, graph: Graph) -> list[str]:
         """The layers of the network that are not the original's."""
@@ -337,20 +319,9 @@ class Run:
             float32, int8 = self._judge.in_float(trained.graph, part), self._judge.in_int8(trained.graph, part)
             cost = self._aim.price(trained.graph)
             right = _percent(int8)
-            made.append(
-                Trial(
-                    name,
-                    True,
-                    "control",
-                    right,
-                    right,
-                    _percent(float32),
-                    right,
-                    cost,
-                    monotonic() - begun,
-                    schedule.epochs,
-                )
-            )
+            rights = right, right, _percent(float32), right
+            seconds = monotonic() - begun
+            made.append(Trial(name, True, "control", *rights, cost, seconds, schedule.epochs))
         return tuple(made)
 
     def _finished(self, graph: Graph, record: Record) -> Slimmed:
