@@ -30,11 +30,9 @@ def called(path: Path, function: str) -> Any:
         if not callable(found):
             raise SlimError(f"{path}: has no function '{function}'")
         return found()
-    except SlimError:
+    except (SlimError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = f" line {lines[-1]}" if lines else ""
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
