@@ -104,52 +104,45 @@ class Rescaled(Unary):
         return rescaled(SPAN, ratio(node))
 
 
-LOGISTIC_QUANT = Quant((1 / 256,), (-128,))
-TANH_QUANT = Quant((1 / 128,), (0,))
-
-
-def _input_q4(stored: Ints, sig: Signature) -> tuple[Ints, Ints, int]:
-    """(x - x_zero, the same in Q4.27, the radius beyond which Q4.27 would overflow)."""
-    quant = sig.inputs[0].quantised
-    multiplier, shift = quantize_multiplier(quant.scale * (1 << 27))
-    centred = stored - quant.zero_point
-    radius = input_radius(4, shift)
-    return centred, rescale(np.clip(centred, -radius, radius), multiplier, shift), radius
-
-
-def _saturated_outside(y: Ints, centred: Ints, radius: int) -> Ints:
-    """y, but the extremes of int8 where |x| reaches the radius."""
-    return np.where(centred <= -radius, -128, np.where(centred >= radius, 127, y))
-
-
-class Logistic(Unary):
-    """1 / (1 + exp(-x)), int8 with scale 1/256 and zero point -128."""
+class _Curve(Unary):
+    """A curve between two bounds, which are the extremes of int8."""
 
     no_overflow: ClassVar[bool] = True  # inputs beyond the radius of Q4.27 are saturated first
+    quant: ClassVar[Quant]  # of the output
 
     def check(self, node: Node) -> None:
         super().check(node)
-        laws.fixed_output(self, node, LOGISTIC_QUANT)
+        laws.fixed_output(self, node, self.quant)
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
-        centred, x, radius = _input_q4(stored, sig)
-        y = divide_by_pot(fixed_point.logistic(x, 4), 31 - 8) - 128
-        return _saturated_outside(y, centred, radius)
+        quant = sig.inputs[0].quantised
+        multiplier, shift = quantize_multiplier(quant.scale * (1 << 27))
+        centred = stored - quant.zero_point
+        radius = input_radius(4, shift)
+        y = self._curve(rescale(np.clip(centred, -radius, radius), multiplier, shift))
+        return np.where(centred <= -radius, -128, np.where(centred >= radius, 127, y))
+
+    def _curve(self, x: Ints) -> Ints:
+        """The stored results for x in Q4.27."""
+        raise NotImplementedError
 
 
-class Tanh(Unary):
+class Logistic(_Curve):
+    """1 / (1 + exp(-x)), int8 with scale 1/256 and zero point -128."""
+
+    quant: ClassVar[Quant] = Quant((1 / 256,), (-128,))
+
+    def _curve(self, x: Ints) -> Ints:
+        return divide_by_pot(fixed_point.logistic(x, 4), 31 - 8) - 128
+
+
+class Tanh(_Curve):
     """tanh(x), int8 with scale 1/128 and zero point 0."""
 
-    no_overflow: ClassVar[bool] = True  # as Logistic
+    quant: ClassVar[Quant] = Quant((1 / 128,), (0,))
 
-    def check(self, node: Node) -> None:
-        super().check(node)
-        laws.fixed_output(self, node, TANH_QUANT)
-
-    def _map(self, stored: Ints, sig: Signature) -> Ints:
-        centred, x, radius = _input_q4(stored, sig)
-        y = divide_by_pot(fixed_point.tanh(x, 4), 31 - 7)
-        return _saturated_outside(y, centred, radius)
+    def _curve(self, x: Ints) -> Ints:
+        return divide_by_pot(fixed_point.tanh(x, 4), 31 - 7)
 
 
 class HardSwish(Unary):
