@@ -67,6 +67,15 @@ class _Windows(_Sums):
         x = image * sig.inputs[0].nhwc[1] + window * self.stride[0] + row
         return (x,), (y - 1 if row else None,)
 
+    def _accumulated(self, join: np.ufunc, x: Array, sig: Signature) -> Array:
+        """The elements of each window's row joined, and these row by row."""
+        (high, wide), (down, right) = self.kernel, self.stride
+        _, lines, across, _ = sig.output.shape
+        columns = np.stack([join.reduce(x[:, :, at * right :][:, :, :wide], axis=2) for at in range(across)], axis=2)
+        found = [join.accumulate(columns[:, at * down :][:, :high], axis=1) for at in range(lines // high)]
+        joined: Array = np.concatenate(found, axis=1)
+        return joined
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SumPool(_Windows):
@@ -97,16 +106,10 @@ class SumPool(_Windows):
         return abs(self.start) + self.kernel[0] * self.kernel[1] * _LARGEST
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        n, lines, across, channels = sig.output.shape
-        high, wide = self.kernel
         if sig.output.dtype is DType.FLOAT32:
             return self._real(arrays, sig)
-        x = arrays[0].astype(np.int64)
-        columns = np.stack([x[:, :, at * self.stride[1] :][:, :, :wide].sum(axis=2) for at in range(across)], axis=2)
-        windows = [
-            columns[:, at * self.stride[0] :][:, :high].cumsum(axis=1) + self.start for at in range(lines // high)
-        ]
-        return np.concatenate(windows, axis=1).astype(sig.output.dtype.numpy).reshape(n, lines, across, channels)
+        sums = self._accumulated(np.add, arrays[0].astype(np.int64), sig) + self.start
+        return sums.astype(sig.output.dtype.numpy)
 
     def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
         """The sums of float32, from 0, element by element of a window's row and row by row."""
@@ -133,14 +136,8 @@ class RunningMax(_Windows, Clamped):
         laws.same_quant(self, node.x, node.output)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        (high, wide), (_, lines, across, _) = self.kernel, sig.output.shape
-        x = arrays[0]
-        columns = np.stack([x[:, :, at * self.stride[1] :][:, :, :wide].max(axis=2) for at in range(across)], axis=2)
-        found = [
-            np.maximum.accumulate(columns[:, at * self.stride[0] :][:, :high], axis=1) for at in range(lines // high)
-        ]
-        most: Array = np.clip(np.concatenate(found, axis=1), self.clamp.low, self.clamp.high).astype(np.int8)
-        return most
+        most = self._accumulated(np.maximum, arrays[0], sig)
+        return np.clip(most, self.clamp.low, self.clamp.high).astype(np.int8)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
