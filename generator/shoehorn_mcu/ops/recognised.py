@@ -7,46 +7,27 @@ function itself gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import functions as f
-from shoehorn_mcu.ops.formula import Formula, Step, Term, formula
+from shoehorn_mcu.ops.formula import Formula, Step, formula
 
-FUNCTIONS: Mapping[str, tuple[int, Callable[..., Term]]] = {
-    "exp": (1, f.exp),
-    "log": (1, f.log),
-    "log1p": (1, f.log1p),
-    "sin": (1, f.sin),
-    "cos": (1, f.cos),
-    "tan": (1, f.tan),
-    "asin": (1, f.asin),
-    "acos": (1, f.acos),
-    "atan": (1, f.atan),
-    "sinh": (1, f.sinh),
-    "cosh": (1, f.cosh),
-    "tanh": (1, f.tanh),
-    "asinh": (1, f.asinh),
-    "acosh": (1, f.acosh),
-    "atanh": (1, f.atanh),
-    "erf": (1, f.erf),
-    "sigmoid": (1, f.sigmoid),
-    "softplus": (1, f.softplus),
-    "power": (2, f.power),
-    "copy_sign": (2, f.copy_sign),
-    "truncate": (1, f.truncate),
-    "round_even": (1, f.round_even),
-}
-"""By name: the number of float32 operands, and what writes the formula."""
+_OF_ONE = (
+    *(f.exp, f.log, f.log1p, f.sin, f.cos, f.tan, f.asin, f.acos, f.atan),
+    *(f.sinh, f.cosh, f.tanh, f.asinh, f.acosh, f.atanh, f.erf, f.sigmoid, f.softplus, f.truncate, f.round_even),
+)
+_OF_TWO = (f.power, f.copy_sign)
+"""The functions that are found, of one float32 operand and of two."""
 
 
 @dataclass(frozen=True)
 class Call:
     """One value of a formula: its number, what computes it, and the numbers of the values that it reads.
 
-    `name` is one of FUNCTIONS, or the name of `step`.
+    `name` is that of a function of `functions.py`, or of `step`.
     """
 
     number: int
@@ -80,7 +61,8 @@ def _step(read: Formula, number: int) -> Step:
 @cache
 def _known() -> Sequence[tuple[str, Formula]]:
     """The functions' formulas, the longest first: a function that another one is made of comes behind it."""
-    made = [(name, formula(write, *[DType.FLOAT32] * count)) for name, (count, write) in FUNCTIONS.items()]
+    made = [(write.__name__, formula(write, DType.FLOAT32)) for write in _OF_ONE]
+    made += [(write.__name__, formula(write, DType.FLOAT32, DType.FLOAT32)) for write in _OF_TWO]
     return sorted(made, key=lambda each: -len(each[1].steps))
 
 
