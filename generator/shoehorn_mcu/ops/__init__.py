@@ -58,12 +58,10 @@ MODEL_OPS: tuple[type[Op], ...] = (
 # Ops that graph rewrites add (schedule/split.py, the passes fuse-tables, fuse-shuffle, sum-rows and insert-slices).
 MADE_OPS: tuple[type[Op], ...] = (*partial.OPS, *sums.OPS, *insert.OPS, unary.Table, layout.PickChannels)
 
-# Layers that carry a state from row to row, or from inference to inference.
-RECURRENT_OPS: tuple[type[Op], ...] = (*recurrent.OPS, *svdf.OPS)
-
 OPS: tuple[type[Op], ...] = (
     *MODEL_OPS,
-    *RECURRENT_OPS,
+    *recurrent.OPS,
+    *svdf.OPS,
     *maps.OPS,
     *indexed.OPS,
     *signal.OPS,
@@ -72,7 +70,7 @@ OPS: tuple[type[Op], ...] = (
     *MADE_OPS,
 )
 
-__all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
+__all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
 __all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + stream.__all__
 __all__ += detection.__all__ + tables.__all__ + partial.__all__ + insert.__all__

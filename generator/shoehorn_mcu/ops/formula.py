@@ -25,8 +25,6 @@ import numpy as np
 from shoehorn_mcu.ir import Array, DType, GraphError
 from shoehorn_mcu.ops.formula_numpy import NUMPY
 
-__all__ = ["ARITY", "Formula", "Step", "Term", "compose", "formula", "parse"]
-
 MOST_VALUES = 512
 """Operands and steps of a formula."""
 

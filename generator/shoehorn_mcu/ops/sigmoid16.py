@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Ints
 
-__all__ = ["SIGMOID", "sigmoid16", "tanh16"]
-
 _ABOVE = 0x800000000000000000000000000000800011009020440005C0467BAEFA7BD110
 """Bit i: entry i of the published table is one more than the nearest integer."""
 
