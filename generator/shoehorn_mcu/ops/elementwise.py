@@ -149,7 +149,10 @@ class Addition(Binary):
         if sig.output.dtype in real.STORED:
             a, b = real.reals(arrays)
             return real.stored(real.clamped(a + np.float32(self.sign) * b, self.clamp), sig.output.dtype)
-        return _finish(_add(arrays, sig, add_params(sig), self.sign), self.clamp, sig.output)
+        first, second = _centred(arrays, sig)
+        left_shift, a_scale, b_scale, y_scale = add_params(sig)
+        total = rescale(first << left_shift, *a_scale) + self.sign * rescale(second << left_shift, *b_scale)
+        return _finish(rescale(total, *y_scale), self.clamp, sig.output)
 
 
 class _Extremum(Binary):
@@ -161,13 +164,6 @@ class _Extremum(Binary):
         super().check(node)
         for operand in node.inputs:
             laws.same_quant(self, operand, node.output)
-
-
-def _add(arrays: Sequence[Array], sig: Signature, params: AddParams, sign: int) -> Ints:
-    a, b = _centred(arrays, sig)
-    scaled_a = rescale(a << params.left_shift, *params.a)
-    scaled_b = rescale(b << params.left_shift, *params.b)
-    return rescale(scaled_a + sign * scaled_b, *params.y)
 
 
 class Add(Addition):
