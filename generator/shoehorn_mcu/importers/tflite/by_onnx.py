@@ -68,24 +68,23 @@ def as_onnx(code: str, *places: int, **attributes: Any) -> Convert:
     return convert
 
 
-def through(there: onnx.Site, code: str, inputs: Sequence[str], attributes: Mapping[str, Any]) -> Made:
-    """What the converter of an ONNX op makes of these operands."""
+def through(
+    there: onnx.Site, code: str, inputs: Sequence[str], attributes: Mapping[str, Any], **constants: Array
+) -> Made:
+    """What the converter of an ONNX op makes of these operands; `constants`: those that TFLite's op does not have."""
     node = replace(there.node, inputs=tuple(inputs), attributes=dict(attributes))
-    return ONNX[code](replace(there, node=node))
+    return ONNX[code](replace(there, node=node, constants={**there.constants, **constants}))
 
 
-def of_image(there: onnx.Site, code: str, place: int, inputs: Sequence[str], attributes: Mapping[str, Any]) -> Tensor:
+def of_image(
+    there: onnx.Site, code: str, place: int, inputs: Sequence[str], attributes: Mapping[str, Any], **constants: Array
+) -> Tensor:
     """As `through`, of an op on the image that an operand is, N, H, W, C, which comes first; the result is one, too."""
     name = there.node.inputs[place]
     there = replace(there, values={**there.values, name: as_image(there.value(place).tensor)})
-    found = through(there, code, (name, *inputs), attributes)
+    found = through(there, code, (name, *inputs), attributes, **constants)
     assert isinstance(found, Value)
     return there.ordered(found, onnx.NHWC)
-
-
-def with_constants(there: onnx.Site, arrays: Mapping[str, Array]) -> onnx.Site:
-    """The site with further constants, by names of its own."""
-    return replace(there, constants={**there.constants, **arrays})
 
 
 def formula(write: Callable[..., Term]) -> Convert:

@@ -11,7 +11,7 @@ from shoehorn_mcu.importers.lowering import columns, maps
 from shoehorn_mcu.importers.lowering import site as onnx
 from shoehorn_mcu.importers.lowering.movers import joined, shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Value, as_plain
-from shoehorn_mcu.importers.tflite.by_onnx import converter, through, with_constants
+from shoehorn_mcu.importers.tflite.by_onnx import converter, through
 from shoehorn_mcu.importers.tflite.options import Options
 from shoehorn_mcu.importers.tflite.site import Site
 from shoehorn_mcu.ir import DType, Tensor
@@ -105,9 +105,9 @@ def _number(there: onnx.Site, places: Tensor) -> Value:
 
 def _best(there: onnx.Site, x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The largest numbers of each row of x (R, C) and their places, as (R, count)."""
-    there = with_constants(there, {"count": np.array([count], np.int64)})
     there = replace(there, values={**there.values, "ranked": as_plain(x)})
-    found = through(there, "TopK", ("ranked", "count"), {"axis": 1, "largest": 1, "sorted": 1})
+    attributes = {"axis": 1, "largest": 1, "sorted": 1}
+    found = through(there, "TopK", ("ranked", "count"), attributes, count=np.array([count], np.int64))
     assert isinstance(found, tuple)
     values, places = found
     return there.plain(values), there.plain(maps.cast(there, places, DType.INT32))

@@ -19,17 +19,7 @@ from shoehorn_mcu.importers.lowering.geometry import axis_of
 from shoehorn_mcu.importers.lowering.movers import joined, shaped, sliced
 from shoehorn_mcu.importers.lowering.site import Value, as_image, as_plain
 from shoehorn_mcu.importers.tflite.blocks import batch_to_space, blocks, pairs, space_to_batch
-from shoehorn_mcu.importers.tflite.by_onnx import (
-    Convert,
-    Made,
-    as_onnx,
-    converter,
-    formula,
-    of_image,
-    through,
-    values,
-    with_constants,
-)
+from shoehorn_mcu.importers.tflite.by_onnx import Convert, Made, as_onnx, converter, formula, of_image, through, values
 from shoehorn_mcu.importers.tflite.complex import magnitude, rfft_2d
 from shoehorn_mcu.importers.tflite.options import Activation
 from shoehorn_mcu.importers.tflite.site import BOUNDS, Part, Site
@@ -55,9 +45,8 @@ def activated(write: Callable[[Term, Term], Term], site: Site, there: onnx.Site)
 
 def reduction(code: str, site: Site, there: onnx.Site) -> Made:
     """A reduction over constant axes."""
-    keep = int(site.options.keep_dims)
-    there = with_constants(there, {"axes": np.array(site.axes(), np.int64)})
-    return through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep})
+    keep, axes = int(site.options.keep_dims), np.array(site.axes(), np.int64)
+    return through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep}, axes=axes)
 
 
 def _arg(code: str, site: Site, there: onnx.Site) -> Value:
@@ -74,10 +63,8 @@ def _top_k(site: Site, there: onnx.Site) -> Made:
 
 
 def _cum_sum(site: Site, there: onnx.Site) -> Made:
-    options = site.options
-    return through(
-        there, "CumSum", there.node.inputs, {"exclusive": int(options.exclusive), "reverse": int(options.reverse)}
-    )
+    attributes = {"exclusive": int(site.options.exclusive), "reverse": int(site.options.reverse)}
+    return through(there, "CumSum", there.node.inputs, attributes)
 
 
 def _gather(site: Site, there: onnx.Site) -> Made:
@@ -161,8 +148,7 @@ def _mirror_pad(site: Site, there: onnx.Site) -> Made:
     """REFLECT is ONNX's reflect; SYMMETRIC repeats the border too."""
     amounts = pairs(site, 1, "padding", there.value(0).rank)
     if not site.options.symmetric:
-        there = with_constants(there, {"pads": amounts.T.ravel()})
-        return through(there, "Pad", (there.node.inputs[0], "pads"), {"mode": "reflect"})
+        return through(there, "Pad", (there.node.inputs[0], "pads"), {"mode": "reflect"}, pads=amounts.T.ravel())
     tensor = there.plain(there.value(0))
     for axis, (first, last) in enumerate(amounts.tolist()):
         if first or last:
@@ -204,25 +190,17 @@ def _lrn(site: Site, there: onnx.Site) -> Value:
     return as_plain(of_image(there, "LRN", 0, (), attributes))
 
 
-def _cast(site: Site, there: onnx.Site) -> Value:
-    x = there.value(0)
-    if x.tensor.type.dtype is site.output.type.dtype:
-        return x
-    return maps.cast(there, x, site.output.type.dtype)
-
-
 def _one_hot(site: Site, there: onnx.Site) -> Made:
     """Operands: indices, depth, on, off."""
     pair = np.stack([there.constant(3, "off value").reshape(()), there.constant(2, "on value").reshape(())])
-    there = with_constants(there, {"values": pair})
-    return through(there, "OneHot", (*there.node.inputs[:2], "values"), {"axis": site.options.axis})
+    return through(there, "OneHot", (*there.node.inputs[:2], "values"), {"axis": site.options.axis}, values=pair)
 
 
 def _scatter_nd(site: Site, there: onnx.Site) -> Made:
     """Operands: indices, updates, shape. Updates of one index are added."""
     dtype = site.input(1, "updates").type.dtype
-    there = with_constants(there, {"zeros": np.zeros(site.integers(2, "shape"), dtype.numpy)})
-    return through(there, "ScatterND", ("zeros", *there.node.inputs[:2]), {"reduction": "add"})
+    zeros = np.zeros(site.integers(2, "shape"), dtype.numpy)
+    return through(there, "ScatterND", ("zeros", *there.node.inputs[:2]), {"reduction": "add"}, zeros=zeros)
 
 
 def _leaky(site: Site, there: onnx.Site) -> Value:
@@ -251,10 +229,9 @@ def _transpose_conv(site: Site, there: onnx.Site) -> Value:
         first.append(over // 2)
         last.append(over - over // 2)
         more.append(max(0, asked[1 + place] - full))
-    there = with_constants(there, {"weights": weights.transpose(3, 0, 1, 2)})
     attributes = {"strides": options.stride, "pads": (*first, *last), "output_padding": tuple(more)}
-    made = of_image(there, "ConvTranspose", 2, ("weights", *there.node.inputs[3:]), attributes)
-    y = as_image(made)
+    inputs, held = ("weights", *there.node.inputs[3:]), weights.transpose(3, 0, 1, 2)
+    y = as_image(of_image(there, "ConvTranspose", 2, inputs, attributes, weights=held))
     low, high = BOUNDS.get(options.activation, (None, None))
     if options.activation is not Activation.NONE:
         y = maps.mapped(there, lambda t: f.clip(t, t.constant(low or 0), math.inf if high is None else high), y)
@@ -312,7 +289,7 @@ ROWS: Mapping[str, Row] = {
     "ARG_MIN": Row(partial(_arg, "ArgMin"), (ops.TopIndices, ops.Map)),
     "BATCH_MATMUL": Row(lambda site, there: columns.matmul_of(there, *matrices(site, there)), (ops.MatMul,)),
     "BATCH_TO_SPACE_ND": Row(batch_to_space, (ops.Transpose,), inputs=_THREE),
-    "CAST": Row(_cast, inputs=_ONE),
+    "CAST": Row(lambda site, there: maps.cast(there, there.value(0), site.output.type.dtype), inputs=_ONE),
     "COMPLEX_ABS": Row(magnitude, kinds=_REAL),
     "CUMSUM": Row(_cum_sum, (ops.Scan,)),
     "DEPTH_TO_SPACE": Row(partial(blocks, "DepthToSpace"), (ops.Transpose,), inputs=_ONE),
