@@ -42,7 +42,7 @@ def reshape(site: Site) -> Part:
         shape = tuple(x.type.elements // max(1, known) if size == -1 else size for size in shape)
     if min(shape, default=0) < 0:
         raise ImportFault(f"its shape is {shape}; convert it again")
-    return _viewed(site, x, shape)
+    return site.part(Reshape, x, shape=shape)
 
 
 def squeeze(site: Site) -> Part:
@@ -50,7 +50,7 @@ def squeeze(site: Site) -> Part:
     x, shape = _moved(site), site.input(0, "input").type.shape
     axes = {axis_of(a, len(shape)) for a in site.options.axes}
     axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
-    return _viewed(site, x, tuple(size for axis, size in enumerate(shape) if axis not in axes))
+    return site.part(Reshape, x, shape=tuple(size for axis, size in enumerate(shape) if axis not in axes))
 
 
 def expand_dims(site: Site) -> Part:
@@ -59,11 +59,7 @@ def expand_dims(site: Site) -> Part:
     if len(axes) != 1:
         raise ImportFault(f"its axis is {axes}, not one number; convert it again")
     axis = axis_of(axes[0], len(x.type.shape) + 1)
-    return _viewed(site, x, (*x.type.shape[:axis], 1, *x.type.shape[axis:]))
-
-
-def _viewed(site: Site, x: Tensor, shape: tuple[int, ...]) -> Part:
-    return site.part(Reshape, x, shape=shape)
+    return site.part(Reshape, x, shape=(*x.type.shape[:axis], 1, *x.type.shape[axis:]))
 
 
 def transpose(site: Site) -> Part:
