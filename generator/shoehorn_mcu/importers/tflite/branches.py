@@ -173,7 +173,6 @@ class _Once:
         """
         place = {-1: -1} | dict(zip(graph.inputs, inputs, strict=True))
         written = {i for op in graph.ops for i in op.outputs}
-        found: list[int] = []
         for inside, target in zip(graph.outputs, targets, strict=True):
             if target is not None and inside in written and inside not in place and inside not in known:
                 place[inside] = target
@@ -267,10 +266,8 @@ class _Once:
             ends = [self._numbers((n, *[other] * rest)) for n, other in ((first, 0), (count, -1))]
             parts.append(self._add(replace(whole, shape=(count, *whole.shape[1:]), data=None)))
             self.ops.append(RawOp("SLICE", "", (tensor, *ends), (parts[-1],), Options()))
-        if len(parts) == 1:
-            self.ops.append(RawOp("RESHAPE", "", (parts[0],), (place,), Options()))
-        else:
-            self.ops.append(RawOp("CONCATENATION", "", tuple(parts), (place,), Options()))
+        code = "RESHAPE" if len(parts) == 1 else "CONCATENATION"
+        self.ops.append(RawOp(code, "", tuple(parts), (place,), Options()))
 
     def _numbers(self, numbers: tuple[int, ...]) -> int:
         """A constant list of integers."""
