@@ -52,7 +52,7 @@ class _Centred:
 
     def variance(self, site: Site, axes: Sequence[int]) -> Value:
         """The mean of the squares."""
-        return _mean(site, mapped(site, lambda t, m: _square(t - m), self.apart, self.rest), axes)
+        return _mean(site, mapped(site, lambda t, m: (t - m) * (t - m), self.apart, self.rest), axes)
 
 
 def _centred(site: Site, x: Value, axes: Sequence[int]) -> _Centred:
@@ -78,10 +78,6 @@ def _mean(site: Site, x: Value, axes: Sequence[int]) -> Value:
     mean = columns.mean_of(site, columns.mean_of(site, parts, (2,)), (1,))
     sizes = [1 if place in places else size for place, size in enumerate(shape)]
     return Value(shaped(site, mean.tensor, sizes), x.order)
-
-
-def _square(x: Term) -> Term:
-    return x * x
 
 
 def _scaled(site: Site, of: _Centred, factor: Value, *more: Value) -> Value:
@@ -116,7 +112,7 @@ def rms_normalization(site: Site) -> tuple[Value, ...]:
     """RMSNormalization: divided by the root of the mean of the squares; that of Microsoft gives 1 by it, too."""
     x = site.value(0)
     axes = range(axis_of(site.attribute("axis", -1), x.rank), x.rank)
-    squares = _mean(site, mapped(site, _square, x), axes)
+    squares = _mean(site, mapped(site, lambda t: t * t, x), axes)
     factor = _inverse(site, squares, site.attribute("epsilon", 1e-5))
     return mapped(site, lambda t, f, s: t * f * s, x, factor, site.value(1)), factor
 
