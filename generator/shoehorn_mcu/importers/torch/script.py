@@ -191,12 +191,7 @@ def _check_name(name: str, tokens: Sequence[_Token], place: int) -> None:
         if not ops.is_known(namespace, op[0]):
             what = f"op {quoted(op[0])} of {namespace}"
             raise ImportFault(f"its {name} has the {what}, which is none of those that a model may have; remove it")
-    if token.text == "__torch__" and [each.text for each in tokens[place + 1 : place + 5]] == [
-        ".",
-        "torch",
-        ".",
-        "classes",
-    ]:
+    if token.text == "__torch__" and "".join(each.text for each in tokens[place + 1 : place + 5]) == ".torch.classes":
         raise ImportFault(f"its {name} has an object of torch.classes; only tensors are read: remove it")
 
 
