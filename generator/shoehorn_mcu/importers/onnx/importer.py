@@ -231,18 +231,11 @@ class _Import(Quantising):
             if not reads:
                 sizes[node.outputs[0]] = weight_bytes  # a constant that is dequantised
                 continue
+            writes = tuple(self._source_tensor(name) for name in node.outputs if name)
             made = self.made.get(node.outputs[0])
-            ops.append(
-                SourceOp(
-                    node.index,
-                    node.title,
-                    reads,
-                    tuple(self._source_tensor(name) for name in node.outputs if name),
-                    weight_bytes,
-                    None if made is None else macs_of(made, self.builder.tensors),
-                    refusals.get((f"op {node.index}", node.title)),
-                )
-            )
+            macs = None if made is None else macs_of(made, self.builder.tensors)
+            refusal = refusals.get((f"op {node.index}", node.title))
+            ops.append(SourceOp(node.index, node.title, reads, writes, weight_bytes, macs, refusal))
         inputs = tuple(self._source_tensor(each.name) for each in self.raw.inputs)
         nodes = groupby(ops, lambda op: op.index)
         return Source(inputs, self.raw.outputs, tuple(_of_one_node(list(parts)) for _, parts in nodes))
