@@ -166,17 +166,11 @@ def _layers(graph: Graph) -> tuple[Layer, ...]:
 def _layer(node: Node, live_bytes: int | None) -> Layer:
     constant = [tensor for tensor in node.inputs if tensor.data is not None]
     scales = max((len(t.type.quant.scales) for t in constant if t.type.quant), default=0)
-    return Layer(
-        node.op.name,
-        _kind_of(node.op),
-        _end(node.output.name, node.output.type),
-        scales,
-        node.op.macs(node.sig),
-        sum(tensor.type.bytes for tensor in constant),
-        live_bytes,
-        tuple(tensor.name for tensor in node.inputs if tensor.data is None),
-        (node.output.name,),
-    )
+    name, kind, macs = node.op.name, _kind_of(node.op), node.op.macs(node.sig)
+    weight_bytes = sum(tensor.type.bytes for tensor in constant)
+    reads = tuple(tensor.name for tensor in node.inputs if tensor.data is None)
+    output = _end(node.output.name, node.output.type)
+    return Layer(name, kind, output, scales, macs, weight_bytes, live_bytes, reads, (node.output.name,))
 
 
 def _kind_of(op: Op) -> str:
