@@ -135,17 +135,8 @@ class Recipe(_Table):
         return self._schedule(self.last)
 
     def _schedule(self, table: Steps | Last) -> Schedule:
-        return Schedule(
-            table.epochs,
-            table.rate,
-            table.new_rate,
-            table.distil,
-            table.temperature,
-            table.patience,
-            self.data.batch,
-            self.data.seed,
-            self.data.augment,
-        )
+        own = table.epochs, table.rate, table.new_rate, table.distil, table.temperature, table.patience
+        return Schedule(*own, self.data.batch, self.data.seed, self.data.augment)
 
     def toml(self) -> str:
         """The whole recipe as a TOML document."""
