@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoehorn_mcu.quantisation.rewrite import Edit, attribute
 
@@ -91,22 +90,11 @@ def _layer(edit: Edit, made: dict[str, NodeProto], node: NodeProto) -> _Layer | 
     stored_as = [edit.constants[name].dtype for name in (weights.input[0], x.input[2], y.input[2])]
     if any(kind != np.int8 for kind in stored_as) or edit.constants[weights.input[1]].ndim != 1:
         return None
-    stored = tuple(bias[0].input[:2]) if bias and bias[0] is not None else None
+    stored = (bias[0].input[0], bias[0].input[1]) if bias and bias[0] is not None else None
     if stored is not None and (not {*stored} <= edit.constants.keys() or edit.constants[stored[1]].ndim != 1):
         return None
     own = [*weights.input[:2], *weights.output, *(stored or ()), *(bias[0].output if bias and bias[0] else ())]
     if any(edit.only_reader(name) is None for name in own):
         return None  # another layer reads the same constants, and has an input or a bias with other steps
-    axis = attribute(weights, "axis", 1)
-    return _Layer(
-        weights.input[0],
-        weights.input[1],
-        None if stored is None else (stored[0], stored[1]),
-        axis,
-        _one(edit.constants[x.input[1]]),
-        _one(edit.constants[y.input[1]]),
-    )
-
-
-def _one(scale: NDArray[np.generic]) -> float:
-    return float(np.asarray(scale, np.float64).max())
+    steps = (float(edit.constants[each.input[1]].max()) for each in (x, y))
+    return _Layer(weights.input[0], weights.input[1], stored, attribute(weights, "axis", 1), *steps)
