@@ -195,16 +195,14 @@ def _where(site: Site) -> Value:
 
 def clip(site: Site) -> Value:
     """Clip to bounds of any kind, or none."""
-    bounds = [(place, site.value(place)) for place in (1, 2) if site.given(place)]
-    values = [value for _, value in bounds]
-    places = [place for place, _ in bounds]
+    bounds = [(site.value(place), apply) for place, apply in ((1, f.maximum), (2, f.minimum)) if site.given(place)]
 
     def write(x: Term, *of: Term) -> Term:
-        for place, bound in zip(places, of, strict=True):
-            x = f.maximum(x, bound) if place == 1 else f.minimum(x, bound)
+        for bound, (_, apply) in zip(of, bounds, strict=True):
+            x = apply(x, bound)
         return x
 
-    return mapped(site, write, site.value(0), *values)
+    return mapped(site, write, site.value(0), *(value for value, _ in bounds))
 
 
 def _prelu(site: Site) -> Value:
