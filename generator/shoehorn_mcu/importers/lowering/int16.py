@@ -155,10 +155,9 @@ def _between(size: Term, bits: int) -> tuple[Term, Term]:
     """The table of sigmoids at `size`, which has so many fraction bits, as they shift it; and the entry's place."""
     place = size >> bits
     entries = [int(v) for v in SIGMOID]
-    low, high = (
-        f.minimum(place, 254).entry(entries, DType.UINT16).cast(DType.INT32),
-        (f.minimum(place, 254) + 1).entry(entries, DType.UINT16).cast(DType.INT32),
-    )
+    at = f.minimum(place, 254)
+    low = at.entry(entries, DType.UINT16).cast(DType.INT32)
+    high = (at + 1).entry(entries, DType.UINT16).cast(DType.INT32)
     return (low << bits) + (size & ((1 << bits) - 1)) * (high - low), place
 
 
@@ -263,10 +262,6 @@ def power_of_e(v: Reals) -> Reals:
     return np.exp(v.astype(np.float64)).astype(np.float32)
 
 
-def _inverse_above_one(v: Reals) -> Reals:
-    return np.float32(1) / (np.float32(1) + v)
-
-
 def looked_up(x: Term, table: tuple[int, ...]) -> Term:
     """The table at x, an int32 within int16, with linear interpolation (LUTLookup)."""
     place, offset = (x >> 7) + 256, x & 0x7F
@@ -283,7 +278,7 @@ def softmax(site: Site, x: Tensor, to: Quant, beta: float) -> Tensor:
     if scale.shift > 14:
         raise Unsupported(f"its input has scale {own}, which overflows int32")
     exps = table(power_of_e, float(np.float32(10) / np.float32(65535)), HIGH)
-    inverses = table(_inverse_above_one, float(np.float32(1) / np.float32(65535)), LOW)
+    inverses = table(lambda v: np.float32(1) / (np.float32(1) + v), float(np.float32(1) / np.float32(65535)), LOW)
 
     def exponential(v: Term, top: Term) -> Term:
         steps = rescaled(_wide(v) - _wide(top), scale) + HIGH

@@ -88,11 +88,13 @@ def proto_of(data: bytes | bytearray | memoryview) -> ModelProto:
 
 def in_opset(model: ModelProto) -> ModelProto:
     """The model in OPSET, or in its own newer one, without calls of its own functions."""
+    from onnx import defs
+
     model = _inlined(model)
     _check_reads(model.graph)
     model = _converted(_standard(_apart(_with_constants(model))))
     for node in _named(model.graph, _MICROSOFT, _ONNX_RUNTIMES):
-        node.domain = "" if _is_of_onnx(node.op_type) else _MICROSOFT
+        node.domain = "" if defs.has(node.op_type) else _MICROSOFT
     return model
 
 
@@ -100,13 +102,6 @@ def _named(graph: GraphProto, domain: str, names: Collection[str]) -> Iterator[N
     """The nodes of a domain with one of these names, those of subgraphs too."""
     domains = DOMAINS if domain == "" else (domain,)
     return (node for node in every_node(graph.node) if node.domain in domains and node.op_type in names)
-
-
-def _is_of_onnx(name: str) -> bool:
-    """Whether ONNX itself has an op of this name."""
-    from onnx import defs
-
-    return bool(defs.has(name))
 
 
 def _with_constants(model: ModelProto) -> ModelProto:
