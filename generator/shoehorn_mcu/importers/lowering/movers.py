@@ -31,13 +31,8 @@ def sliced(site: Site, x: Tensor, taken: Sequence[range]) -> Tensor:
     if not all(taken):  # a Concat leaves such a value out
         return site.weights(np.zeros([len(r) for r in taken], x.type.dtype.numpy), x.type.quant)
     if len(sizes) <= MOST:
-        return site.emit(
-            Slice,
-            x,
-            begin=tuple(r[0] for r in taken),
-            size=tuple(map(len, taken)),
-            step=tuple(r.step if len(r) > 1 else 1 for r in taken),
-        )
+        begin, step = tuple(r[0] for r in taken), tuple(r.step if len(r) > 1 else 1 for r in taken)
+        return site.emit(Slice, x, begin=begin, size=tuple(map(len, taken)), step=step)
     for axis in cut:
         shape = x.type.shape
         folded = shaped(site, x, _around(shape, axis))

@@ -192,15 +192,8 @@ class _Layer:
         x = self.turned(self.x) if backwards else self.x
         over_x = site.emit(Dense, x, site.weights(weights), site.weights(bias[0].ravel()), clamp=RealClamp())
         constants = (site.weights(part) for part in (recurrent, bias[1], factors))
-        y = site.emit(
-            Recurrence,
-            over_x,
-            self.initial(number),
-            *constants,
-            formula=cell_formula(cell, k, act),
-            parts=cell.parts,
-            late=cell.late,
-        )
+        before, text = self.initial(number), cell_formula(cell, k, act)
+        y = site.emit(Recurrence, over_x, before, *constants, formula=text, parts=cell.parts, late=cell.late)
         shown = sliced(site, y, [range(steps), range(batch), range(n)])
         last = [self.at_the_end(y, part) for part in range(cell.states)]
         if self.lengths is not None:

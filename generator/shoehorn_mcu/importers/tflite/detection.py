@@ -75,15 +75,9 @@ def _decoded(options: Options, there: onnx.Site, encoded: Tensor, anchors: np.nd
 def _suppressed(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor, count: int) -> Tensor:
     """The places of the boxes that stay, for each row of scores (K, N): (K, count)."""
     classes, number = scores.type.shape
-    found = there.emit(
-        Suppress,
-        shaped(there, scores, (classes, 1, number)),
-        boxes,
-        dtype=DType.INT32,
-        count=count,
-        overlap=float(np.float32(options["nms_iou_threshold"])),
-        least=float(np.float32(options["nms_score_threshold"])),
-    )
+    rows = shaped(there, scores, (classes, 1, number))
+    overlap, least = (float(np.float32(options[f"nms_{name}_threshold"])) for name in ("iou", "score"))
+    found = there.emit(Suppress, rows, boxes, dtype=DType.INT32, count=count, overlap=overlap, least=least)
     return shaped(there, found, (classes, count))
 
 
@@ -150,12 +144,8 @@ def _regular(options: Options, there: onnx.Site, boxes: Tensor, scores: Tensor) 
     flat_places = shaped(there, flat.tensor, (total,))
     values = _taken(there, shaped(there, by_class, (classes * number, 1)), flat_places)
     lowest = float(np.finfo(np.float32).min)
-    ranked = maps.mapped(
-        there,
-        lambda v, p: (p < 0).select(v.constant(lowest), v),
-        as_plain(shaped(there, values, (1, total))),
-        as_plain(shaped(there, flat_places, (1, total))),
-    )
+    rows = [as_plain(shaped(there, each, (1, total))) for each in (values, flat_places)]
+    ranked = maps.mapped(there, lambda v, p: (p < 0).select(v.constant(lowest), v), *rows)
     kept = min(most, total)
     _, order = _best(there, ranked.tensor, kept)
     order = shaped(there, order, (kept,))

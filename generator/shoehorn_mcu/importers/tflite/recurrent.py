@@ -50,13 +50,8 @@ def sequence_lstm(site: Site) -> Part:
     first[:, :, at : at + units] = hidden_quant.zero_point
     before = made.tensor(hidden.name, state)
     clip = 0 if options.cell_clip <= 0 else int(min(options.cell_clip / 2.0**power, 32767.0))
-    states = made.op(
-        ops.Lstm,
-        (made.by_steps(x, options.time_major), before, *constants),
-        replace(state, shape=(steps, *state.shape[1:])),
-        cell_power=power,
-        cell_clip=clip,
-    )
+    after, over_x = replace(state, shape=(steps, *state.shape[1:])), made.by_steps(x, options.time_major)
+    states = made.op(ops.Lstm, (over_x, before, *constants), after, cell_power=power, cell_clip=clip)
     last = made.part(states, (steps - 1, 0, 0), state.shape) if steps > 1 else states
     shown = made.part(states, (0, 0, at), (steps, batch, units))
     made.as_output(shown, options.time_major)
@@ -80,13 +75,10 @@ def _real_lstm(site: Site, options: Options) -> Part:
     zeros = np.zeros((1, batch, kind.parts * units), np.float32)
     before = made.tensor(hidden.name, TensorType(zeros.shape, DType.FLOAT32))
     others = (recurrent, np.zeros((kind.gates, units), np.float32), np.zeros((0, units), np.float32))
-    states = made.op(
-        ops.Recurrence,
-        (over_x, before, *(made.constant(array, None) for array in others)),
-        TensorType((steps, *zeros.shape[1:]), DType.FLOAT32),
-        formula=cell_formula(kind, 0, (f.sigmoid, f.tanh, f.tanh)),
-        parts=kind.parts,
-    )
+    constants = [made.constant(array, None) for array in others]
+    after = TensorType((steps, *zeros.shape[1:]), DType.FLOAT32)
+    text = cell_formula(kind, 0, (f.sigmoid, f.tanh, f.tanh))
+    states = made.op(ops.Recurrence, (over_x, before, *constants), after, formula=text, parts=kind.parts)
     last = made.part(states, (steps - 1, 0, 0), zeros.shape) if steps > 1 else states
     made.as_output(made.part(states, (0, 0, 0), (steps, batch, units)), options.time_major)
     initial = made.constant(zeros, None, f"{hidden.name}_initial")
