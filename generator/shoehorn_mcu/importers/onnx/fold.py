@@ -60,14 +60,9 @@ def folded(
     from onnx import helper
 
     kinds = {each.name: helper.tensor_dtype_to_np_dtype(each.data_type).name for each in model.graph.initializer}
-    walk = _Walk(
-        {entry.domain: entry.version for entry in model.opset_import},
-        model.ir_version,
-        types,
-        constants,
-        runs,
-        {name: _FOUR_BITS[kind] for name, kind in kinds.items() if kind in _FOUR_BITS},
-    )
+    four_bits = {name: _FOUR_BITS[kind] for name, kind in kinds.items() if kind in _FOUR_BITS}
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    walk = _Walk(versions, model.ir_version, types, constants, runs, four_bits)
     walk.run(model.graph.node)
     dtypes = {name: dtype for name, kind in walk.types.items() if (dtype := dtype_of(kind))}
     shapes = {name: shape for name, kind in walk.types.items() if (shape := fixed_shape(kind)) is not None}
@@ -241,7 +236,7 @@ class _Walk:
         elif node.op_type == "Size" and shape is not None:
             value = np.array(np.prod(shape), np.int64)
         else:
-            value = None
+            return False
         if value is not None:
             self._constant(node.output[0], value)
         return value is not None

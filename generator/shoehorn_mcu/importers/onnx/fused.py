@@ -199,12 +199,8 @@ def _embedded(of: _Fused) -> Iterator[NodeProto]:
         yield of.made("ReduceSum", [of.read(7), of.name("axis")], of.node.output[1], keepdims=0)
     elif of.wanted(1):
         yield of.made("Shape", [of.read(0)], of.name("batch"), start=0, end=1)
-        yield of.made(
-            "ConstantOfShape",
-            [of.name("batch")],
-            of.node.output[1],
-            value=numpy_helper.from_array(np.zeros(1, np.int32)),
-        )
+        zero = numpy_helper.from_array(np.zeros(1, np.int32))
+        yield of.made("ConstantOfShape", [of.name("batch")], of.node.output[1], value=zero)
 
 
 def _dynamic_matmul(of: _Fused) -> Iterator[NodeProto]:

@@ -196,13 +196,9 @@ class _Reader:
         if number >= len(codes):
             raise ImportFault(f"damaged: {self.place} is of kind {number} of {len(codes)}; convert it again")
         code, custom = codes[number]
-        return RawOp(
-            code,
-            custom if code == "CUSTOM" else "",
-            self._ints(table, "Inputs"),
-            self._ints(table, "Outputs"),
-            self._options(table, code, custom),
-        )
+        inputs, outputs = self._ints(table, "Inputs"), self._ints(table, "Outputs")
+        options = self._options(table, code, custom)
+        return RawOp(code, custom if code == "CUSTOM" else "", inputs, outputs, options)
 
     def _options(self, table: Any, code: str, custom: str) -> Options:
         """The options of an op, if we read any; the schema's defaults if the table is absent."""
