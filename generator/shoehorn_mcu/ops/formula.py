@@ -43,17 +43,7 @@ ARITY = {
     "table": 1,  # the entry of a table of integers of at most 32 bits
     "bits": 1,  # the bits of a float32 as an int32, or of an int32 as a float32
     "cast": 1,
-    "add": 2,
-    "sub": 2,
-    "mul": 2,
-    "div": 2,
-    "and": 2,
-    "or": 2,
-    "xor": 2,
-    "left": 2,
-    "right": 2,
-    "less": 2,
-    "equal": 2,
+    **dict.fromkeys(("add", "sub", "mul", "div", "and", "or", "xor", "left", "right", "less", "equal"), 2),
     "select": 3,  # value 1 where value 0, a bool, is true, else value 2
 }
 """By the name of a step: the values that it reads."""
