@@ -86,15 +86,9 @@ def _activated(of: _Fused, real: str, params: Sequence[float]) -> Iterator[NodeP
 
 
 _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
-    "Clip": (),
-    "Elu": ("alpha",),
+    **dict.fromkeys(("Clip", "HardSwish", "Relu", "Sigmoid", "Softplus", "Tanh"), ()),
+    **dict.fromkeys(("Elu", "LeakyRelu"), ("alpha",)),
     "HardSigmoid": ("alpha", "beta"),
-    "HardSwish": (),
-    "LeakyRelu": ("alpha",),
-    "Relu": (),
-    "Sigmoid": (),
-    "Softplus": (),
-    "Tanh": (),
 }
 """The attributes of each, in the order of its numbers."""
 
