@@ -30,10 +30,7 @@ def conv_transpose(site: Site) -> Value:
     for axis, stride in ((1, pair(site, "strides")[0]), (2, pair(site, "strides")[1])):
         x = _apart(site, x, axis, stride)
     reach = [(k - 1) * d for k, d in zip(weights.shape[2:], pair(site, "dilations"), strict=True)]
-    first, last = (
-        [r - b for r, b in zip(reach, before, strict=True)],
-        [r - a for r, a in zip(reach, after, strict=True)],
-    )
+    first, last = ([r - cut for r, cut in zip(reach, side, strict=True)] for side in (before, after))
     (height, width), shape = x.type.shape[1:3], x.type.shape
     cut = [range(max(0, -f), n - max(0, -b)) for f, b, n in zip(first, last, (height, width), strict=True)]
     if not all(cut):
