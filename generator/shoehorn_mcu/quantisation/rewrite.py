@@ -91,6 +91,8 @@ def prepared(model: ModelProto) -> ModelProto:
     average of the whole image is a GlobalAveragePool, whose result has a range of its own: ONNX Runtime gives that of
     an AveragePool the scale of its input, which single pixels need.
     """
+    from onnx import helper
+
     edit = Edit(model)
     shapes, images = _shapes(model), _images(model)
     for node in edit.nodes:
@@ -101,12 +103,8 @@ def prepared(model: ModelProto) -> ModelProto:
         if found is not None:
             x, factor, addend = found
             channels = shapes[x][1]
-            output = node.output[0]
-            del node.input[:], node.output[:], node.attribute[:]
-            node.op_type, node.domain = "Conv", ""
-            node.input.append(x)
-            node.output.append(output)
-            _set(node, group=channels, kernel_shape=[1, 1])
+            ends, own = ([x], node.output[:1]), (node.name, node.doc_string, "")
+            node.CopyFrom(helper.make_node("Conv", *ends, *own, group=channels, kernel_shape=[1, 1]))
             edit.own(node, 1, np.broadcast_to(factor, (channels,)).reshape(channels, 1, 1, 1))
             edit.own(node, 2, np.broadcast_to(addend, (channels,)))
     counts = Counter(node.name for node in edit.nodes)
@@ -128,12 +126,6 @@ def _is_global(pool: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether the one window of a pool is all of its input."""
     given = {each.name: tuple(each.ints) for each in pool.attribute if each.ints}
     return given.get("kernel_shape") == shapes.get(pool.input[0], ())[2:] and not any(given.get("pads", ()))
-
-
-def _set(node: NodeProto, **values: int | list[int]) -> None:
-    from onnx import helper
-
-    node.attribute.extend(helper.make_attribute(name, value) for name, value in values.items())
 
 
 def _shapes(model: ModelProto) -> dict[str, tuple[int, ...]]:
