@@ -25,6 +25,7 @@ Reals: TypeAlias = NDArray[np.float32]
 Convolution: TypeAlias = Conv2d | DepthwiseConv2d
 
 RECTIFIED = RealClamp(0.0)
+_MULTIPLE = 4  # channels that kernels take at once
 
 
 def is_convolution(node: Node) -> TypeIs[Node[Convolution]]:
@@ -90,6 +91,11 @@ def random(name: str, shape: Sequence[int], fan_in: int) -> Reals:
     drawn = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape)
     weights: Reals = (drawn * np.sqrt(2 / fan_in)).astype(np.float32)
     return weights
+
+
+def fewer(channels: int, factor: float) -> int:
+    """So many times the channels, rounded down to a multiple of 4 but not below 4."""
+    return max(_MULTIPLE, int(channels * factor) // _MULTIPLE * _MULTIPLE)
 
 
 def grown(weights: Reals, size: tuple[int, int]) -> Reals:

@@ -17,11 +17,10 @@ import numpy as np
 from shoehorn_mcu.ir import Graph, Node
 from shoehorn_mcu.ir.edit import only_reader, readers
 from shoehorn_mcu.ops import Conv2d
-from shoehorn_mcu.slim.layers import Weights, constants, is_dense_convolution, kernel, rewritten, weights_of
+from shoehorn_mcu.slim.layers import Weights, constants, fewer, is_dense_convolution, kernel, rewritten, weights_of
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.sites import label
 
-_MULTIPLE = 4  # channels that kernels take at once
 _LEAST = 8  # channels of a reducer that is worth reducing
 
 
@@ -35,7 +34,7 @@ def reduce(graph: Graph, factor: float = 0.5) -> Iterator[Moved | None]:
         if node is None or not is_dense_convolution(node) or kernel(node) != (1, 1):
             continue
         channels = node.output.type.shape[3]
-        left = max(_MULTIPLE, int(channels * factor) // _MULTIPLE * _MULTIPLE)
+        left = fewer(channels, factor)
         if channels >= _LEAST and left < channels and only_reader(graph, read_by, node.output.name) is larger.op:
             yield _moved(graph, node, larger, left)
 

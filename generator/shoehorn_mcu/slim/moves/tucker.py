@@ -14,13 +14,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Graph, Node, Tensor
 from shoehorn_mcu.ops import Conv2d, Padding, RealClamp
 from shoehorn_mcu.slim.layers import (
     Reals,
     Weights,
     constants,
     convolution,
+    fewer,
     is_dense_convolution,
     kernel,
     rewritten,
@@ -29,7 +30,6 @@ from shoehorn_mcu.slim.layers import (
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.sites import label
 
-_MULTIPLE = 4  # channels that kernels take at once
 _LEAST = 16  # channels on either side of a convolution that is worth decomposing
 
 
@@ -39,11 +39,7 @@ def tucker(graph: Graph, factor: float = 0.5) -> Iterator[Moved | None]:
         if is_dense_convolution(node) and kernel(node) != (1, 1):
             outputs, _, _, inputs = node.weights.type.shape
             if min(outputs, inputs) >= _LEAST:
-                yield _moved(graph, node, _rank(inputs, factor), _rank(outputs, factor))
-
-
-def _rank(channels: int, factor: float) -> int:
-    return max(_MULTIPLE, int(channels * factor) // _MULTIPLE * _MULTIPLE)
+                yield _moved(graph, node, fewer(inputs, factor), fewer(outputs, factor))
 
 
 def _moved(graph: Graph, node: Node[Conv2d], inner: int, outer: int) -> Moved | None:
@@ -71,16 +67,12 @@ def _moved(graph: Graph, node: Node[Conv2d], inner: int, outer: int) -> Moved | 
         wide_name: replace(kind, shape=(n, h, w, outer)),
     }
     tensors = {**graph.tensors, **{name: Tensor(name, each) for name, each in inner_types.items()}}
-    there = replace(graph, tensors=tensors, ops=_with_before(graph, node, made[:-1]))
+    place = graph.ops.index(op)
+    there = replace(graph, tensors=tensors, ops=(*graph.ops[:place], *made[:-1], *graph.ops[place:]))
     born = tuple(Born(each.name, (Part(weights[each.name].bias.size),)) for each in made)
     site = f"{label(node)} to ranks {inner} and {outer}"
     graph_made = rewritten(there, (), made, weights)
     return Moved.of(graph, graph_made, "tucker", site, born)
-
-
-def _with_before(graph: Graph, node: Node, before: list[Conv2d]) -> tuple[Op, ...]:
-    place = graph.ops.index(node.op)
-    return (*graph.ops[:place], *before, *graph.ops[place:])
 
 
 def _leading(unfolded: Reals, rank: int) -> Reals:
