@@ -7,6 +7,8 @@ or more (antialias), which are a product with a matrix.
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import reduce
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from shoehorn_mcu.importers.lowering.places import Dimension, Rule, Taps, resize
 from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
 from shoehorn_mcu.ir import Array, DType, Tensor
 from shoehorn_mcu.ops import Gather
-from shoehorn_mcu.ops.formula import Term
 
 MOST_TAPS = 4  # elements that a row of the matrix takes one by one
 _SIZE_LIMIT = 1 << 13  # of a dimension, so that a matrix stays small
@@ -76,14 +77,7 @@ def _taken(site: Site, x: Tensor, place: int, of: Taps) -> Tensor:
     else:
         parts = [as_plain(taken(site, x, place, of.places[:, i])) for i in range(count)]
         held = [as_plain(site.weights(of.weights[:, i].reshape(wide))) for i in range(count)]
-
-        def write(*terms: Term) -> Term:
-            total = terms[0] * terms[count]
-            for i in range(1, count):
-                total = total + terms[i] * terms[count + i]
-            return total
-
-        found = mapped(site, write, *parts, *held)
+        found = mapped(site, lambda *terms: reduce(add, map(mul, terms[:count], terms[count:])), *parts, *held)
     if of.addend.any():
         found = mapped(site, lambda t, a: t + a, found, as_plain(site.weights(of.addend.reshape(wide))))
     return found.tensor

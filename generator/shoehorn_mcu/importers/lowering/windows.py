@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -131,15 +132,9 @@ def combined_windows(site: Site, x: Tensor, of: Window, outside: float, write: W
 def combined(site: Site, parts: Sequence[Tensor], write: Write) -> Tensor:
     """The parts combined one after the other, eight at once."""
     total, left = parts[0], list(parts[1:])
-
-    def of(*terms: Term) -> Term:
-        made = terms[0]
-        for term in terms[1:]:
-            made = write(made, term)
-        return made
-
     while left:
-        total = mapped(site, of, *map(as_plain, (total, *left[: MOST_OPERANDS - 1]))).tensor
+        some = map(as_plain, (total, *left[: MOST_OPERANDS - 1]))
+        total = mapped(site, lambda *terms: reduce(write, terms), *some).tensor
         left = left[MOST_OPERANDS - 1 :]
     return total
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 from shoehorn_mcu.importers.fault import Unsupported
@@ -190,11 +191,7 @@ def _added(site: Site, there: onnx.Site) -> Value:
     ahead, behind = stored.added(quant_of(site.input(0, "input")), quant_of(site.output), _dtype(site))
 
     def total(*terms: Term) -> Term:
-        whole = [term if term.dtype is DType.INT32 else ahead(term) for term in terms]
-        made = whole[0]
-        for term in whole[1:]:
-            made = made + term
-        return made
+        return reduce(add, [term if term.dtype is DType.INT32 else ahead(term) for term in terms])
 
     while len(values) > _MOST:
         first = maps.mapped(there, total, *values[:_MOST])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import add, mul
 from typing import NamedTuple
 
 import numpy as np
@@ -87,12 +89,8 @@ def _in_float(site: Site, there: onnx.Site) -> Value:
             for y, height in enumerate(heights):
                 corner = terms[y * len(widths) + x]
                 product = (corner.cast(DType.INT32) + 128).cast(DType.FLOAT32) if options.in_float else corner
-                for weight in (*height, *width):
-                    product = product * weight
-                products.append(product)
-        total = products[0]
-        for product in products[1:]:
-            total = total + product
+                products.append(reduce(mul, (*height, *width), product))
+        total = reduce(add, products)
         if not options.in_float:
             return total
         return f.clip((total + 0.5).cast(DType.INT32) - 128, -128, 127).cast(DType.INT8)
