@@ -48,12 +48,10 @@ def other_content(path: Path, suffix: str) -> str:
         return "is a web page, not the model: download the file itself (on GitHub, the raw one)"
     if start[:2] == b"PK":
         return _archive(path, suffix)
-    for found, name, known in (
-        (start[4:8] == b"TFL3", "a TensorFlow Lite model", (".tflite",)),
-        (_ONNX.match(start), "an ONNX model", (".onnx",)),
-    ):
-        if found and suffix not in known:
-            return f"is {name}: call it {path.stem}{known[0]}"
+    if start[4:8] == b"TFL3" and suffix != ".tflite":
+        return f"is a TensorFlow Lite model: call it {path.stem}.tflite"
+    if _ONNX.match(start) and suffix != ".onnx":
+        return f"is an ONNX model: call it {path.stem}.onnx"
     if start.startswith(b"\x89HDF"):
         return f"is a Keras model (HDF5): convert it to .tflite, or export it as .onnx ({_GUIDE} shows how)"
     if start.startswith(b"\x1f\x8b"):

@@ -171,9 +171,7 @@ def answer_seen(asked: Any, data: bytes) -> sandbox.Answer:
     graph = model.graph
     with suppress(Exception):
         graph = onnx.shape_inference.infer_shapes(model).graph
-    kinds: dict[str, SourceTensor] = {}
-    for value in (*graph.value_info, *graph.input, *graph.output):
-        kinds[value.name] = _seen_tensor(value)
+    kinds = {value.name: _seen_tensor(value) for value in (*graph.value_info, *graph.input, *graph.output)}
     constants = {each.name: _seen_bytes(each) for each in graph.initializer}
     ops = []
     for index, node in enumerate(graph.node[:_MOST_SEEN]):
