@@ -24,36 +24,21 @@ class NoGradientError(Exception):
     """A formula has a step that no gradient passes; the message names it."""
 
 
+_ALIKE = (
+    *(torch.log, torch.log1p, torch.sin, torch.cos, torch.tan, torch.asin, torch.acos, torch.atan, torch.sinh),
+    *(torch.cosh, torch.tanh, torch.asinh, torch.acosh, torch.atanh, torch.erf, torch.sigmoid, torch.abs, torch.neg),
+    *(torch.sqrt, torch.add, torch.sub, torch.mul, torch.div),
+)
+"""What has the same name in formulas."""
+
 _COMPUTES: Mapping[str, Compute] = {
+    **{compute.__name__: compute for compute in _ALIKE},
     "exp": lambda x: torch.exp(x.clamp(max=_LARGEST_EXPONENT)),
-    "log": torch.log,
-    "log1p": torch.log1p,
-    "sin": torch.sin,
-    "cos": torch.cos,
-    "tan": torch.tan,
-    "asin": torch.asin,
-    "acos": torch.acos,
-    "atan": torch.atan,
-    "sinh": torch.sinh,
-    "cosh": torch.cosh,
-    "tanh": torch.tanh,
-    "asinh": torch.asinh,
-    "acosh": torch.acosh,
-    "atanh": torch.atanh,
-    "erf": torch.erf,
-    "sigmoid": torch.sigmoid,
     "softplus": torch.nn.functional.softplus,
     "power": torch.pow,
     "copy_sign": torch.copysign,
-    "abs": torch.abs,
-    "neg": torch.neg,
-    "not": torch.logical_not,
-    "sqrt": torch.sqrt,
     "cast": lambda x: x.to(torch.float32),
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "div": torch.div,
+    "not": torch.logical_not,
     "and": torch.logical_and,
     "or": torch.logical_or,
     "xor": torch.logical_xor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -183,14 +184,7 @@ def _reduce(node: Node[Reduce]) -> Compute:
     if known is not None:
         return lambda x: known(x, axis)
     run = compiled(op.formula)
-
-    def compute(x: torch.Tensor) -> torch.Tensor:
-        first, *rest = x.split(1, axis)
-        for each in rest:
-            first = run(first, each)
-        return first
-
-    return compute
+    return lambda x: reduce(run, x.split(1, axis))
 
 
 def _wholes() -> list[tuple[str, Callable[[torch.Tensor, int], torch.Tensor]]]:
