@@ -24,12 +24,12 @@ def _places(indices: Array, size: int) -> Ints:
     return np.clip(np.where(found < 0, found + size, found), 0, size - 1)
 
 
-def _check_shapes(op: Op, x: TensorType, indices: TensorType, like: str) -> None:
+def _check_shapes(op: Op, x: TensorType, indices: TensorType) -> None:
     """Raises OpFault unless the indices are (..., I, C) or (..., I, 1), their leading dimensions x's or 1."""
     rank = len(x.shape)
     fits = len(indices.shape) == rank >= 2 and indices.shape[-1] in (1, x.shape[-1])
     if not fits or any(own not in (1, size) for own, size in zip(indices.shape[:-2], x.shape[:-2], strict=True)):
-        raise OpFault(op, f"indices {indices} do not fit {like} {x}")
+        raise OpFault(op, f"indices {indices} do not fit x {x}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +49,7 @@ class Gather(Op):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 2)
         x, indices = inputs
-        _check_shapes(self, x, indices, "x")
+        _check_shapes(self, x, indices)
         return (*x.shape[:-2], indices.shape[-2], x.shape[-1])
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -69,18 +69,16 @@ class Scatter(Formulaic):
     """
 
     def check(self, node: Node) -> None:
-        read = self.parsed
-        if len(read.operands) != 2 or len({*read.operands, read.result}) > 1:
-            raise OpFault(self, f"its formula {self.formula!r} does not combine two elements of one type")
+        dtype = self.combined()
         x, indices, updates = node.inputs
         laws.dtype(self, indices, "indices", *INDICES)
         for tensor in (x, updates, node.output):
-            laws.dtype(self, tensor, "elements", read.result)
+            laws.dtype(self, tensor, "elements", dtype)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
         x, indices, updates = inputs
-        _check_shapes(self, x, indices, "x")
+        _check_shapes(self, x, indices)
         if updates.shape != (*x.shape[:-2], indices.shape[-2], x.shape[-1]):
             raise OpFault(self, f"updates {updates} do not fit x {x} and indices {indices}")
         return x.shape

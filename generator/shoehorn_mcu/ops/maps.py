@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import ClassVar
 
 import numpy as np
@@ -53,6 +53,13 @@ class Formulaic(Op):
     def parsed(self) -> Formula:
         """The formula itself."""
         return parse(self.formula)
+
+    def combined(self) -> DType:
+        """The type of two elements that the formula combines to one. Raises OpFault unless it does."""
+        read = self.parsed
+        if len(read.operands) != 2 or len({*read.operands, read.result}) > 1:
+            raise OpFault(self, f"its formula {self.formula!r} does not combine two elements of one type")
+        return read.result
 
     def _check(self, tensors: Sequence[tuple[str, DType]], node: Node) -> None:
         """Raises OpFault unless the inputs, then the output, have these roles and element types."""
@@ -113,11 +120,8 @@ class _AlongColumns(Formulaic):
         return self if keeps_rows(sig, apart) else None
 
     def _check_combination(self, node: Node) -> None:
-        """The formula combines two elements to one of the same type."""
-        read = self.parsed
-        if len(read.operands) != 2 or len({*read.operands, read.result}) > 1:
-            raise OpFault(self, f"its formula {self.formula!r} does not combine two elements of one type")
-        self._check([("input", read.result), ("output", read.result)], node)
+        dtype = self.combined()
+        self._check([("input", dtype), ("output", dtype)], node)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,9 +179,7 @@ class Scan(_AlongColumns):
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
         along = x[..., ::-1, :] if self.reverse else x
-        found = [along[..., 0, :]]
-        for place in range(1, x.shape[-2]):
-            found.append(self.parsed(found[-1], along[..., place, :]))
+        found: list[Array] = [*accumulate(np.moveaxis(along, -2, 0), self.parsed)]
         if self.exclusive:
             found = [np.full_like(found[0], self.initial), *found[:-1]]
         y = np.stack(found, axis=-2)
