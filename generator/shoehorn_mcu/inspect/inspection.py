@@ -122,18 +122,13 @@ def inspect_file(path: Path, shapes: importers.Shapes, hop: int | None = None) -
         passes.prove_int32(passes.run(graph)[0])
     except ShoehornError as error:
         refused.append(str(error))
-    return Inspection(
-        graph.name,
-        suffix,
-        tuple(_end(name, graph.tensors[name].type) for name in graph.inputs),
-        tuple(_end(name, graph.tensors[name].type) for name in graph.outputs),
-        _layers(graph),
-        "",
-        tuple(refused),
-        tuple(refused),
-        hint(graph, _simplified) if hop is None and not refused else "",
-        _slide(graph, hop) if hop is not None else None,
+    inputs, outputs = (
+        tuple(_end(name, graph.tensors[name].type) for name in names) for names in (graph.inputs, graph.outputs)
     )
+    lines, layers = tuple(refused), _layers(graph)
+    saved = hint(graph, _simplified) if hop is None and not refused else ""
+    slide = _slide(graph, hop) if hop is not None else None
+    return Inspection(graph.name, suffix, inputs, outputs, layers, "", lines, lines, saved, slide)
 
 
 def _simplified(graph: Graph) -> Graph:
