@@ -164,13 +164,11 @@ def _linear(node: Node[LinearOp], reads: tuple[str, ...], quant: Quant) -> _Laye
     sums = tuple(float(np.float32(_SCALE) * np.float32(scale)) for scale in scales)
     names = [f"{op.name}/{role}" for role in ("weights", "bias")]
     zeros = (0,) * channels
+    of_bias = Quant(sums, zeros, None if many is None else 0)
+    bias = rng.integers(-1000, 1000, channels).astype(np.int32)
     constants = (
         Tensor(names[0], TensorType(shape, DType.INT8, Quant(scales, zeros, many)), stored),
-        Tensor(
-            names[1],
-            TensorType((channels,), DType.INT32, Quant(sums, zeros, None if many is None else 0)),
-            rng.integers(-1000, 1000, channels).astype(np.int32),
-        ),
+        Tensor(names[1], TensorType((channels,), DType.INT32, of_bias), bias),
     )
     made = replace(op, inputs=(*reads, *names), clamp=Clamp())
     return _Layer(made, (*constants, Tensor(op.output, _int8(node.output.type.shape, quant))))
