@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Array
+from shoehorn_mcu.ir import Array, DType
 from shoehorn_mcu.ir.edit import numbered_name
 
 if TYPE_CHECKING:
@@ -330,8 +330,7 @@ def with_biases(quantised: ModelProto, biases: Mapping[str, Floats]) -> tuple[Mo
         if node.op_type == "DequantizeLinear" and node.output[0] in biases:
             stored, scale = (edit.constants[name] for name in node.input[:2])
             steps = np.rint(biases[node.output[0]] / scale.astype(np.float64))
-            limits = np.iinfo(np.int32)
-            edit.constants[node.input[0]] = np.clip(steps, limits.min, limits.max).astype(stored.dtype)
+            edit.constants[node.input[0]] = np.clip(steps, *DType.INT32.limits).astype(stored.dtype)
             count += 1
     return edit.save(), count
 

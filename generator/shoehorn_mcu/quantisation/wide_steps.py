@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoehorn_mcu.ir import DType
 from shoehorn_mcu.quantisation.rewrite import Edit, attribute
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ def _refined(edit: Edit, layer: _Layer) -> int:
     edit.constants[layer.scales] = finer.astype(np.float32)
     if layer.bias is not None:
         bias, of_bias = (edit.constants[name].astype(np.float64) for name in layer.bias)
-        limits = np.iinfo(np.int32)
-        edit.constants[layer.bias[0]] = np.clip(np.rint(bias * ratio), limits.min, limits.max).astype(np.int32)
+        edit.constants[layer.bias[0]] = np.clip(np.rint(bias * ratio), *DType.INT32.limits).astype(np.int32)
         edit.constants[layer.bias[1]] = (of_bias / ratio).astype(np.float32)
     return int(wide.sum())
 
