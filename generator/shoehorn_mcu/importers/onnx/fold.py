@@ -193,13 +193,9 @@ class _Walk:
             domain = "" if node.domain in DOMAINS else node.domain
             since = defs.get_schema(node.op_type, domain).since_version if defs.has(node.op_type, domain) else 0
             schema = defs.get_schema(node.op_type, max(version_of(node, self.versions), since), domain)
+            opsets = [helper.make_opsetid(domain, version) for domain, version in self.versions.items()]
             found = shape_inference.infer_node_outputs(
-                schema,
-                node,
-                dict(captured),
-                input_data=known,
-                opset_imports=[helper.make_opsetid(domain, version) for domain, version in self.versions.items()],
-                ir_version=self.ir_version,
+                schema, node, dict(captured), input_data=known, opset_imports=opsets, ir_version=self.ir_version
             )
         except Exception:  # whatever the package raises for a damaged node, which the converters refuse
             return

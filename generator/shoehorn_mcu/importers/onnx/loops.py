@@ -56,17 +56,10 @@ def scan_of(node: NodeProto, shapes: Mapping[str, tuple[int, ...] | None]) -> Sc
     rounds = {(shape or ())[place] for shape, place in zip(ranks, places, strict=True)}
     if len(rounds) != 1 or not 0 < (only := rounds.pop()) <= ROUNDS_LIMIT or only * len(body.node) > NODES_LIMIT:
         return None
-    return Scan(
-        node,
-        body,
-        states,
-        sequences,
-        places,
-        tuple(map(bool, given.get("scan_input_directions") or [0] * count)),
-        tuple(given.get("scan_output_axes") or [0] * outs),
-        tuple(map(bool, given.get("scan_output_directions") or [0] * outs)),
-        only,
-    )
+    backwards = tuple(map(bool, given.get("scan_input_directions") or [0] * count))
+    out_axes = tuple(given.get("scan_output_axes") or [0] * outs)
+    out_backwards = tuple(map(bool, given.get("scan_output_directions") or [0] * outs))
+    return Scan(node, body, states, sequences, places, backwards, out_axes, out_backwards, only)
 
 
 def unrolled(scan: Scan, constants: dict[str, Array]) -> Iterator[NodeProto]:
