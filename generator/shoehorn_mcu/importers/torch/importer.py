@@ -17,6 +17,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -302,12 +303,11 @@ def _diagnosed(fault: ImportFault) -> ImportFault:
 
 def _failed(error: BaseException) -> Any:
     """The op that the exporter was at, from the frames of its error: nothing else says it. None if there is none."""
-    frame, found = error.__traceback__, None
-    while frame is not None:
-        local = frame.tb_frame.f_locals.get("node")
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        local = frame.f_locals.get("node")
         if getattr(local, "op", None) == "call_function":
             found = local
-        frame = frame.tb_next
     return found
 
 
