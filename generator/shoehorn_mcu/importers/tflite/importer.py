@@ -205,12 +205,9 @@ class _Import:
         """The ops of the file, with what was found out about each."""
         refusals = {refusal.place: refusal.reason for refusal in self.refused}
         macs = {index: macs_of(made, self.tensors) for index, made in self.made.items()}
-        made_of = [self.tensors.get(name) for name in self.names]
-        tensors = [
-            each if made is None else replace(each, shape=made.type.shape)
-            for each, made in zip(self.raw.tensors, made_of, strict=True)
-        ]
-        return source_of(replace(self.raw, tensors=tuple(tensors)), macs, refusals)
+        pairs = zip(self.raw.tensors, map(self.tensors.get, self.names), strict=True)
+        tensors = tuple(each if made is None else replace(each, shape=made.type.shape) for each, made in pairs)
+        return source_of(replace(self.raw, tensors=tensors), macs, refusals)
 
     def _convert(self, index: int, raw: RawOp) -> Part:
         if raw.custom in CUSTOM:
