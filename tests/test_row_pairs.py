@@ -242,6 +242,14 @@ def test_pairs_are_computed_where_they_are_wanted_and_where_they_are_written_ove
     assert (first.row_cost, pool.row_cost) == (2 * in_a_row().ops[0].row_cost, in_a_row().ops[3].row_cost)
 
 
+def test_a_row_that_may_not_lie_right_over_the_one_it_replaces_stays_single() -> None:
+    problem = in_a_row()
+    *convolutions, add, pool = problem.ops
+    pairs = in_pairs(replace(problem, ops=(*convolutions, replace(add, behind=4), pool)), {"conv0", "conv1"})
+
+    assert pairs is not None and pairs.ops == {"conv0", "conv1"}
+
+
 @pytest.mark.parametrize(
     ("changed", "found"),
     [

@@ -13,7 +13,7 @@ import packed
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import ModelProto
+from onnx import ModelProto, numpy_helper
 
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType, Graph, Quant, verify
@@ -138,6 +138,18 @@ def test_a_streamlined_layer_reads_its_pixels_where_the_pool_did() -> None:
     moved = next(moves(graph, ["streamline"], 0.5))
     x = picture(graph)
     assert np.array_equal(values(graph, x)["logits"], values(moved.graph, x)["logits"])
+
+
+def test_a_pool_of_some_of_the_channels_stays_behind_the_convolution() -> None:
+    net = Net(9, 2)
+    x = net.conv("conv", "image", 8, 3)
+    net.constants += (numpy_helper.from_array(np.array([each]), f"cut_{each}") for each in (2, 6, 1))
+    some = net._node("Slice", "some", [x, "cut_2", "cut_6", "cut_1"])
+    net.shapes[some] = 4, net.shapes[x][1]
+    graph = read(net.model(net.max_pool("pool", some, 2, 2), 3))
+
+    assert any(isinstance(op, MaxPool2d) for op in graph.ops)
+    assert list(moves(graph, ["streamline"], 0.5)) == []
 
 
 @pytest.mark.parametrize("side", [7, 8, 9, 12])
