@@ -250,6 +250,13 @@ def one(op_class: type[Op], *shapes: tuple[int, ...], **attributes: object) -> G
     return samples.graph_of(op_class, [samples.int8(shape, unit) for shape in shapes], DType.INT8, **attributes)
 
 
+@pytest.mark.parametrize(("axis", "cut"), [(1, False), (2, True), (3, True)])
+def test_a_concatenation_of_images_is_computed_by_rows_unless_it_joins_them(axis: int, cut: bool) -> None:
+    (node,) = one(ops.Concat, (1, 4, 3, 2), (1, 4, 3, 2), axis=axis).nodes()
+
+    assert node.op.part(range(1, 3), node.sig) == (node.op if cut else None)
+
+
 REFUSED = [
     (lambda: conv((1, 5, 5, 4), (8, 3, 3, 3)), "do not divide the channels"),
     (lambda: conv((1, 2, 2, 4), (8, 3, 3, 4)), "does not fit into 2x2"),
