@@ -12,6 +12,8 @@ from random_plans import few_tries
 from test_again import op_by_op, u_net
 
 from shoehorn_mcu import PlanOptions, plan
+from shoehorn_mcu.firmware.build import _most_macs
+from shoehorn_mcu.firmware.settings import Options
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.planner.memory_plan import ANY_ORDER, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow
@@ -246,3 +248,20 @@ def test_a_form_that_is_not_planned_may_lower_the_bound(
     reason = f"as low as can be; another form of the graph has the bound {bound}, this one 90"
     lowered = {"bound_bytes": bound, "status": Status.FEASIBLE, "reason": reason}
     assert found == (lowered if bound < 90 else made)
+
+
+@pytest.mark.parametrize(
+    ("options", "capacity", "most"),
+    [
+        (Options(recompute_percent=5.0), None, 50_000),
+        (Options(slower_percent=50.0), None, 500_000),
+        (Options(recompute_percent=5.0, slower_percent=50.0), 1000, 50_000),
+        (Options(goal=Goal.SRAM), 1000, 0),
+        (Options(), None, 0),
+        (Options(), 1000, None),
+    ],
+)
+def test_so_many_macs_may_be_computed_again_as_the_options_say(
+    options: Options, capacity: int | None, most: int | None
+) -> None:
+    assert _most_macs(SimpleNamespace(macs=1_000_000), options, capacity) == most  # type: ignore[arg-type]

@@ -9,8 +9,9 @@ from runtime import load_portable
 from samples import graph_of, int8, random_inputs, sample
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, TensorType
 from shoehorn_mcu.kernels import ANY, choose
+from shoehorn_mcu.ops.formula import formula
 
 FFI = cffi.FFI()  # for data of any library
 SEEDS = 60
@@ -119,3 +120,12 @@ def test_the_first_row_that_may_be_overwritten_is_the_one_to_take() -> None:
     (node,) = graph_of(ops.Mul, [int8((1, 1, 1, 5), ONE), int8((1, 2, 2, 5), ONE)], int8((), ONE)).nodes()
 
     assert choose(node, ANY).in_place(node) == 1
+
+
+@pytest.mark.parametrize(("to", "place"), [(DType.FLOAT32, 0), (DType.INT32, None)])
+def test_a_formula_overwrites_no_row_of_another_element_type(to: DType, place: int | None) -> None:
+    """Though its elements are as long: C forbids two types in one place."""
+    made = formula(lambda a: (a * 3.0).cast(to), DType.FLOAT32)
+    (node,) = graph_of(ops.Map, [TensorType((1, 4, 3, 2), DType.FLOAT32)], to, formula=made.text).nodes()
+
+    assert choose(node, ANY).in_place(node) == place
