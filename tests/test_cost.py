@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from compilers import HOST
 from conftest import Gen
-from samples import sample
+from samples import graph_of, sample
 
 from bench import costs
 from bench.fit import Row, fitted, fitted_calls, not_negative
@@ -21,7 +21,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.base.paths import MODELS, RUNTIME_C
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.firmware.settings import Options
-from shoehorn_mcu.ir import Graph, Node, Op
+from shoehorn_mcu.ir import DType, Graph, Node, Op, TensorType
 from shoehorn_mcu.kernels import ANY, CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, cost, row_cost
 from shoehorn_mcu.kernels.base.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
 from shoehorn_mcu.kernels.cost import (
@@ -41,7 +41,7 @@ from shoehorn_mcu.machine.targets import CPUS, Isa
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.planner.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.schedule import predict
-from shoehorn_mcu.schedule.stage import Stage, _pointers
+from shoehorn_mcu.schedule.stage import Stage, _pointers, stages
 
 COMPUTING = [op for op in ops.OPS if not op.view]
 
@@ -166,6 +166,18 @@ def test_work_counts_what_the_sources_compute_together(more: int, tmp_path: Path
     done = subprocess.run([*HOST, "-fsyntax-only", "numbers.c"], cwd=tmp_path, capture_output=True, text=True)
 
     assert (done.returncode != 0, "other numbers" in done.stderr) == (more != 0, more != 0), done.stderr
+
+
+@pytest.mark.parametrize(("op_class", "told"), [(ops.Quantize, False), (ops.Dequantize, False), (ops.Mean, True)])
+def test_only_ops_that_compute_on_float32_have_cycles_that_may_be_far_off(op_class: type[Op], told: bool) -> None:
+    """Those at the ends of a quantised model do not."""
+    graph = sample(op_class, np.random.default_rng(0))
+    if told:
+        read = TensorType((1, 4, 4, 2), DType.FLOAT32)
+        graph = graph_of(op_class, [read], DType.FLOAT32, axes=(1, 2), keep_dims=True)
+    found = stages(graph, targets.Machine.of("cortex-a53"))
+
+    assert ("of float32 layers" in predict.ruler(found)) == told
 
 
 def test_every_core_has_a_measured_one_that_stands_for_it() -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from shoehorn_mcu.ir import DType
+from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, Unit, basis, call_cost, choice_unit, costs_of, units
 from shoehorn_mcu.planner.memory_plan import Placement, Plan
@@ -164,6 +164,11 @@ def ruler(stages: Sequence[Stage]) -> str:
         other = ", as an example: the library is portable, and other cores take another time"
     told = f"work of each kernel, weighed by {unit.value} measured on an emulated {core}{other}"
     off = costs_of(core, unit).float32_off
-    if off and any(stage.node.output.type.dtype is DType.FLOAT32 for stage in stages):
+    if off and any(_is_of_reals(stage.node) for stage in stages):
         told += f"; of float32 layers they were up to {off:g} % off"
     return told
+
+
+def _is_of_reals(node: Node) -> bool:
+    """Whether an op computes float32 from float32: one between stored and real values does not."""
+    return all(tensor.type.dtype is DType.FLOAT32 for tensor in (*node.row_inputs, node.output))
