@@ -96,6 +96,25 @@ def test_boards_with_room_have_it_in_flash_as_well():
     assert not {"microbit", "stm32vldiscovery"} & set(enough)
 
 
+@pytest.mark.parametrize(
+    ("board", "sram", "allowed", "others"),
+    [("microbit", 600, True, False), (None, 600, True, True), ("tiny", None, False, True)],
+)
+def test_other_boards_are_named_where_this_one_has_too_little(
+    board: str | None, sram: int | None, allowed: bool, others: bool
+):
+    """Where --sram alone is too small, its board has the room itself."""
+    target = targets.board("microbit") if board else None
+    if target is not None and board == "tiny":
+        spec = target.spec.model_copy(update={"sram_bytes": target.spec.sram_bytes - target.arena_limit_bytes + 600})
+        target = targets.Board("tiny", target.path, target.name, spec)
+    with pytest.raises(DoesNotFit) as caught:
+        build.plan_model(DIGITS, target, Options(sram_bytes=sram))
+
+    assert (f"--sram {caught.value.needed_bytes} is enough" in caught.value.cures) == allowed
+    assert any(cure.startswith("boards with room for it: ") for cure in caught.value.cures) == others
+
+
 def test_what_the_linker_finds_too_large_is_said_in_our_words(gen: Gen, tmp_path: Path):
     folder = tmp_path / "d"
     gen("firmware", "--board", "microbit", "--out", folder)

@@ -41,9 +41,9 @@ def sram_refusal(
 
     `streaming` is the option that streams the input, None where it is streamed already.
     """
-    enough = board is None or board.arena_limit_bytes >= refusal.needed_bytes
-    cures = [f"--sram {refusal.needed_bytes} is enough"] if enough else []
-    cures.append(_boards(with_room(refusal.needed_bytes, flash)))
+    has_room = board is not None and board.arena_limit_bytes >= refusal.needed_bytes
+    cures = [f"--sram {refusal.needed_bytes} is enough"] if board is None or has_room else []
+    cures += [] if has_room else [_boards(with_room(refusal.needed_bytes, flash))]
     if streaming and len(graph.inputs) == 1 and graph.tensors[graph.inputs[0]].type.rows > 1:
         cures.append(f"{streaming} never holds the whole input and may need less")
     cures.append("a smaller input makes every tensor smaller")
