@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: 0BSD
 // The sums of sh_neon_sums.h by SDOT, for cores with the dot product of Armv8.2-A: SH_OUTPUTS
 // output channels, 8 or 16, of one to four pixels at once. A lane of a sum is an output channel, to
-// which an instruction adds four products, so nothing is added across. With SH_MATRICES the loops
-// over a run are those of sh_neon_matrices.h.
+// which an instruction adds four products, so nothing is added across. With SH_MATRICES a run
+// is read by the functions of sh_neon_matrices.h.
 //
 // The packed weights have for every SH_OUTPUTS output channels:
 //   their biases; with SH_OFFSETS their offsets, which all weights of the channel lack;

@@ -4,9 +4,9 @@
 // adds the products of each pixel and channel to a lane of four: 32 multiply-accumulates, twice as
 // many as by SDOT.
 //
-// While a run is read, the sums of two adjacent pixels are exchanged: of the first pixel and four
-// outputs there are those of both pixels and the first two outputs, of the second pixel those of
-// both pixels and the last two. A last pixel without a partner is its own.
+// SMMLA wants the sums of two pixels and two outputs in one vector. So while a run is read, the two
+// vectors that have four outputs of one pixel each are exchanged for two others: one has the first
+// two outputs of both pixels, the other the last two. A last pixel without a partner is its own.
 //
 // The packed weights have for every eight elements of a step eight weights of each output channel,
 // zeros (with SH_OFFSETS the negated offset) where an element was read before.

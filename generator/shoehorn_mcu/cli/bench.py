@@ -29,6 +29,7 @@ from shoehorn_mcu.cli.energy import (
     measured_energy,
     print_energy,
 )
+from shoehorn_mcu_host.base.words import counted
 from shoehorn_mcu_host.board import session
 from shoehorn_mcu_host.board.bench import Timing as Bench
 from shoehorn_mcu_host.board.bench import bench as time_inferences
@@ -125,7 +126,7 @@ def _print_timing(found: dict[str, Any], timing: Bench, title: str | None) -> No
     ]
     head = ("op", "kernel", unit, "%", *(["cycles"] if cycles else []), *(["estimated uJ"] if estimate else []))
     print_table(head, rows, title=title, right=(2, 3, 4, 5), fold=1)
-    runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
+    runs = counted(found["runs"], "run")
     spread = f"{total['min']:,} to {total['max']:,} in {runs}"
     slowest = f"the slowest of {timing.cores.count} cores"
     clock = found["clock"]["name"] if timing.cores.instructions is None else slowest

@@ -13,6 +13,7 @@ from shoehorn_mcu.cli.console import err, out, path_option, print_table, togethe
 from shoehorn_mcu_host.base.errors import HostError, InputError
 from shoehorn_mcu_host.base.files import read_json
 from shoehorn_mcu_host.base.manifest import RunCurrent
+from shoehorn_mcu_host.base.words import counted
 from shoehorn_mcu_host.board.link import Link
 from shoehorn_mcu_host.energy import csv_file, schedule
 from shoehorn_mcu_host.energy.figures import Measured, measured
@@ -239,7 +240,7 @@ def print_energy(found: dict[str, Any], others: Sequence[Beside] = ()) -> None:
     for other in others:
         _print_beside(found, other)
     total, gross = found["total"], found["gross"]
-    runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
+    runs = counted(found["runs"], "run")
     idle = found["baseline"]
     out.say(
         f"energy: {total['median']:,.3f} uJ above idle ({total['min']:,.3f} to {total['max']:,.3f} in {runs}), "

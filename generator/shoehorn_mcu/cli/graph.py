@@ -14,6 +14,7 @@ from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.cli.console import Finite, Options, emit_json, err, json_option, out, together
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph, quoted, read
 from shoehorn_mcu.planner.remat.outcome import Effort, Outcome, Status
+from shoehorn_mcu_host.base.words import counted
 
 _SECONDS = 60.0
 _NAMED = 12  # recomputed nodes that the text names
@@ -125,5 +126,5 @@ def _print(graph: Graph, outcome: Outcome) -> None:
     out.print(f"peak {outcome.peak:,} of {outcome.budget:,}")
     out.print(f"duration {outcome.duration:,}, {outcome.increase_percent:+.4f} % of running each node once ({proof})")
     count = len(outcome.sequence) - len(graph.names)
-    nodes = f" of {len(repeated)} node{'s' if len(repeated) > 1 else ''}: {named}" if repeated else ""
-    out.say(f"{count} recomputation{'s' if count != 1 else ''}{nodes}")
+    nodes = f" of {counted(len(repeated), 'node')}: {named}" if repeated else ""
+    out.say(f"{counted(count, 'recomputation')}{nodes}")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from shoehorn_mcu.base.errors import printable
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.cli.console import emit_json, err, json_option, out, print_notes, print_table
 from shoehorn_mcu.kernels import CATALOGUE
 from shoehorn_mcu.machine import targets
@@ -143,10 +144,7 @@ def ops(as_json: bool) -> None:
         formats = {name: list(of.ops) for name, of in known.items()}
         emit_json({"importers": formats, "types": types, "kernels": _kernels()})
         return
-    alike: dict[object, list[str]] = {}  # formats that reach one importer
-    for name, of in known.items():
-        alike.setdefault(of.forms, []).append(name)
-    for names in alike.values():
+    for names in by_key((of.forms, name) for name, of in known.items()).values():  # formats that reach one importer
         rows = [(op, *(_letters(row.get(kind)) for kind in Kind)) for op, row in tables[names[0]].items()]
         print_table(("op", *Kind), rows, title=f"{', '.join(names)}: {len(rows)} ops")
     others = {variant.isa for variant in CATALOGUE} - {targets.Isa.C}

@@ -15,6 +15,7 @@ from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner.memory_plan import Cascade, Status, bound_in_words
 from shoehorn_mcu.schedule.op_lines import op_lines
 from shoehorn_mcu.schedule.predict import ruler
+from shoehorn_mcu_host.base.words import counted
 
 MOST_OPS = 30  # lines of the table; of more ops, the slowest are shown
 _SHOWN = 20
@@ -99,9 +100,9 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
 def slide_line(slide: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """What a model that takes new rows computes and keeps."""
     whole, macs = slide["macs_whole_window"], report["plan"]["macs"]
-    rows = "1 new row" if slide["hop_rows"] == 1 else f"{slide['hop_rows']} new rows"
+    rows = counted(slide["hop_rows"], "new row")
     again = slide["recomputed_tensors"]
-    said = "1 tensor keeps" if again == 1 else f"{again} tensors keep"
+    said = counted(again, "tensor keeps", "tensors keep")
     others = f"; {said} fewer rows than possible, the others are computed again" if again else ""
     return (
         f"each inference takes {rows} of the window's {slide['window_rows']}: {macs:,} of {whole:,} MACs "

@@ -15,6 +15,7 @@ from shoehorn_mcu.cli.page import progress
 from shoehorn_mcu.firmware.kept_cost import Cost, Costs, costs
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation import Bits, Gain, Kept, Method, Quantized, Settings, quantize_model, write
+from shoehorn_mcu_host.base.words import counted
 
 _MOST_TENSORS = 12  # lines of the table without -v
 
@@ -129,15 +130,11 @@ def _with_costs(made: Quantized, found: Costs | None) -> Sequence[tuple[Gain, Co
     return found.gains if found is not None else [(gain, None) for gain in made.gains]
 
 
-def _counted(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
-
-
 def summary(made: Quantized) -> str:
     """One line: the samples, what was corrected, and the ratio of the output that follows least."""
-    steps = [_counted(made.samples, "sample", "samples") + f" ({made.method.value})"]
-    steps += [_counted(made.equalised, "pair", "pairs") + " of layers equalised"] if made.equalised else []
-    steps += [_counted(made.bias_corrected, "bias", "biases") + " corrected"] if made.bias_corrected else []
+    steps = [f"{counted(made.samples, 'sample')} ({made.method.value})"]
+    steps += [f"{counted(made.equalised, 'pair')} of layers equalised"] if made.equalised else []
+    steps += [f"{counted(made.bias_corrected, 'bias', 'biases')} corrected"] if made.bias_corrected else []
     return f"{made.bits.title} from {', '.join(steps)}; signal to noise at the output: {made.sqnr_db:.1f} dB"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.cli.console import Finite, emit_json, err, grouped, out, output_options, path_option, print_table
 from shoehorn_mcu.cli.options import shape_option
 from shoehorn_mcu.cli.page import progress, stoppable
@@ -194,11 +195,7 @@ def _print_listing(found: Listing, board: Board) -> None:
     head = ("move", "gain", unit, "arena", "constants")
     first = ("the network as it is", "", f"{before.time:,}", f"{before.sram:,}", f"{before.flash:,}")
     print_table(head, [first, *rows], right=(1, 2, 3, 4))
-    reasons: dict[str, list[str]] = {}
-    for each in found.choices:
-        if each.refused:
-            reasons.setdefault(each.refused, []).append(each.moved.name)
-    for reason, names in reasons.items():
+    for reason, names in by_key((each.refused, each.moved.name) for each in found.choices if each.refused).items():
         out.say(f"not tried, because it {reason}: {', '.join(names)}")
     if before.lacking:
         out.say(f"{board.id} has {before.lack} too few for the network as it is; gains are parts of these bytes")

@@ -15,6 +15,7 @@ from shoehorn_mcu.cli import device
 from shoehorn_mcu.cli.console import emit_json, err, out, output_options, path_option, print_table
 from shoehorn_mcu.cli.outside import allowed, print_comparison
 from shoehorn_mcu.importers.torch import archive
+from shoehorn_mcu_host.base.words import counted
 from shoehorn_mcu_host.board import session
 from shoehorn_mcu_host.board.bench import bytes_to_move
 from shoehorn_mcu_host.board.link import Link
@@ -245,7 +246,7 @@ def _validated(jobs: Sequence[_Job], port: str | None, emulated: bool, report_to
 
 
 def _print_validation(found: Validation, project: Project) -> None:
-    where = f"{project.model_name} on {project.board_id}: {_vectors(found.vectors)} in {found.seconds:.1f} s"
+    where = f"{project.model_name} on {project.board_id}: {counted(found.vectors, 'vector')} in {found.seconds:.1f} s"
     if found.mismatched_vectors == 0:
         out.say(f"{where}, every byte of every op equal to the reference")
     else:
@@ -257,13 +258,12 @@ def _print_validation(found: Validation, project: Project) -> None:
         out.say(f"outputs of all {found.whole_windows} equal to the model's on the whole window, from reset on")
     if (far := found.precise) is not None:
         apart = f"by up to {far.max_abs_diff:.3g} ({far.max_ulp:,} units of the last place)"
-        top1 = f"the same largest element in {far.same_top1} of {_vectors(found.vectors)}"
+        top1 = f"the same largest element in {far.same_top1} of {counted(found.vectors, 'vector')}"
         out.say(f"outputs differ from precise float32 {apart}; {top1}")
     if found.accuracy is not None:
         _print_accuracy(found.accuracy)
     if found.retries:
-        frames = "1 frame" if found.retries == 1 else f"{found.retries} frames"
-        err.print(f"note: {frames} had to be repeated")
+        err.print(f"note: {counted(found.retries, 'frame')} had to be repeated")
 
 
 def _print_accuracy(found: Accuracy) -> None:
@@ -288,7 +288,3 @@ def _print_accuracy(found: Accuracy) -> None:
 
 def _share(right: int, count: int) -> str:
     return f"{right:,} of {count:,} ({100 * right / count:.1f} %)"
-
-
-def _vectors(count: int) -> str:
-    return "1 vector" if count == 1 else f"{count} vectors"

@@ -41,7 +41,7 @@ def header(guard: str, remarks: Iterable[str], body: Iterable[str]) -> str:
 
 
 def plain(text: str, but: str = "") -> str:
-    """The text with question marks for what is not printable ASCII, and for the characters `but`."""
+    """The text, in which a question mark replaces each character that is not printable ASCII or is one of `but`."""
     return "".join(ch if " " <= ch <= "~" and ch not in but else "?" for ch in text)
 
 

@@ -14,6 +14,7 @@ from shoehorn_mcu.ir import Array, Graph, Op, Quant, State, Tensor, TensorType, 
 from shoehorn_mcu.ir.edit import numbered_name
 from shoehorn_mcu.ops import Concat, Relabel, Reshape, Slice, Slide
 from shoehorn_mcu.ops.laws import quoted
+from shoehorn_mcu_host.base.words import counted
 
 
 class PipelineError(ShoehornError):
@@ -83,17 +84,13 @@ def pipeline(front: Graph, wake: Graph, strides: Strides = DEFAULT, seen: int | 
     outputs = net.run(wake, "", {given.name: net.shaped(row, given.type.shape)})
     net.states += (State(outputs[s.read], outputs[s.write], outputs[s.initial]) for s in wake.states)
     notes = (
-        f"each inference takes {net.tensors[net.inputs[0]].type.elements} samples: {_count(fresh, 'new slice')} of "
+        f"each inference takes {net.tensors[net.inputs[0]].type.elements} samples: {counted(fresh, 'new slice')} of "
         f"{window}, {stride} apart, of the {seen or slices} that {wake.name} sees",
         *junction,
     )
     ends = tuple(net.inputs), (outputs[wake.outputs[0]],)
     graph = Graph(net.name, net.tensors, tuple(net.ops), *ends, tuple(net.states))
     return Pipeline(verify(graph), notes)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _named(tensor: Tensor) -> str:
@@ -104,7 +101,7 @@ def _ends(graph: Graph, role: str) -> tuple[Tensor, Tensor]:
     """The one input and the one output of a model."""
     if len(graph.inputs) != 1 or len(graph.outputs) != 1:
         raise PipelineError(
-            f"{graph.name}: has {_count(len(graph.inputs), 'input')} and {_count(len(graph.outputs), 'output')}; "
+            f"{graph.name}: has {counted(len(graph.inputs), 'input')} and {counted(len(graph.outputs), 'output')}; "
             f"as the {role} of a pipeline it needs one of each"
         )
     return graph.tensors[graph.inputs[0]], graph.tensors[graph.outputs[0]]

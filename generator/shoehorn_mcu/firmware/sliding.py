@@ -16,6 +16,7 @@ from shoehorn_mcu.passes.ends.kept_rows import LEAST_GAIN, Choice, choices
 from shoehorn_mcu.passes.ends.kept_rows import hint as hint_of
 from shoehorn_mcu.passes.ends.shifted_rows import Less
 from shoehorn_mcu.passes.ends.slide import Slid, SlideError, Windows, slide, windows
+from shoehorn_mcu_host.base.words import counted
 
 PASS = "slide"  # its name in reports
 
@@ -98,8 +99,7 @@ def hop_of(slide: int | str | None, stride: int | None, slices: int | None, rate
                 f"--slide {slide}: at {rate:,} samples per second that is no whole number of rows of {each:,} samples; "
                 "say how long a row is by --stride, and the rate by --rate"
             )
-        samples = "1 sample" if each == 1 else f"{each:,} samples"
-        said = f"{slide}, {rows:,} rows of {samples} (--stride)"
+        said = f"{slide}, {rows:,} rows of {counted(each, 'sample', form=',')} (--stride)"
     rows *= slices or 1
     return Hop(rows, rows * each / rate if known else None, said)
 

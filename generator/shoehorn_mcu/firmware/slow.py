@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.firmware.report import Json
 from shoehorn_mcu.importers import Imported, InFloat
+from shoehorn_mcu.importers.fault import without_names
 from shoehorn_mcu.ir import DType, Graph, is_a
 from shoehorn_mcu.kernels import row_cost
 from shoehorn_mcu.machine.targets import Isa
@@ -57,9 +58,7 @@ def _in_float(kind: str, found: Sequence[InFloat], ops: str, how: str, more: Jso
     """Quantised ops that compute in float32, by reason, the most frequent first; `ops`: how many, in words."""
     if not found:
         return
-    groups: dict[str, list[InFloat]] = {}
-    for each in found:
-        groups.setdefault(re.sub(r" '[^']*'", "", each.reason), []).append(each)
+    groups = by_key((without_names(each.reason), each) for each in found)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     why = [f"{reason} ({_named(ops)})" for reason, ops in ordered[:_MOST_REASONS]]
     if rest := sum(len(ops) for _, ops in ordered[_MOST_REASONS:]):

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.folder.project import project
 from shoehorn_mcu.emit.model.weights import constants
@@ -81,12 +82,9 @@ def layers(graph: Graph, board: Board, chosen: Mapping[str, str]) -> list[Layer]
     Views and ops that share rows are no layers.
     A candidate computes all ops of a layer: whether one is exact may depend on the constants.
     """
-    by_key: dict[str, list[Node]] = {}
-    for node in graph.nodes():
-        if computes(node):
-            by_key.setdefault(contract_of(node).key(node), []).append(node)
+    alike = by_key((contract_of(node).key(node), node) for node in graph.nodes() if computes(node))
     found = []
-    for key, nodes in by_key.items():
+    for key, nodes in alike.items():
         common = set.intersection(*({k.name for k in choices(node, board.cpu.isas)} for node in nodes))
         kernels = tuple(k for k in choices(nodes[0], board.cpu.isas) if k.name in common)
         measured = fitting(nodes[0], int(_RAM_SHARE * board.arena_limit_bytes))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.base.errors import ShoehornError, first_line
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.importers.source import EMPTY, Source
 
 CONTRADICTION = "if the model runs elsewhere, please report it with the file"
@@ -79,7 +80,7 @@ class Refusal:
     @property
     def cause(self) -> tuple[str, str]:
         """Equal for refusals that differ in place and names only: the kind of op, and the reason without names."""
-        return self.code or self.place, re.sub(r" '[^']*'", "", self.reason)
+        return self.code or self.place, without_names(self.reason)
 
 
 class UnsupportedModel(ImportFault):
@@ -127,10 +128,13 @@ class UnsupportedModel(ImportFault):
 
 def causes(refusals: Sequence[Refusal]) -> Sequence[tuple[tuple[str, str], Sequence[Refusal]]]:
     """Refusals by cause, the most frequent cause first."""
-    groups: dict[tuple[str, str], list[Refusal]] = {}
-    for refusal in refusals:
-        groups.setdefault(refusal.cause, []).append(refusal)
+    groups = by_key((refusal.cause, refusal) for refusal in refusals)
     return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def without_names(reason: str) -> str:
+    """A reason without the names in it: those of several ops may differ in these alone."""
+    return re.sub(r" '[^']*'", "", reason)
 
 
 def in_words(cause: tuple[str, str], group: Sequence[Refusal]) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.base.errors import ShoehornError
-from shoehorn_mcu.importers.fault import ImportFault, Refusal, UnsupportedModel, causes, in_words
+from shoehorn_mcu.base.grouped import by_key
+from shoehorn_mcu.importers.fault import ImportFault, Refusal, UnsupportedModel, causes, in_words, without_names
 from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, replacement
 from shoehorn_mcu.ir import Graph, Node, Op, TensorType
 from shoehorn_mcu.ops.maps import Formulaic
@@ -95,9 +96,7 @@ class Inspection:
     @property
     def kinds(self) -> Sequence[Kind]:
         """The kinds that cannot run first, then by MACs and number."""
-        groups: dict[str, list[Layer]] = {}
-        for layer in self.layers:
-            groups.setdefault(layer.kind, []).append(layer)
+        groups = by_key((layer.kind, layer) for layer in self.layers)
         found = [_kind(kind, group) for kind, group in groups.items()]
         return sorted(found, key=lambda each: (-each.refused, -(each.macs or 0), -each.count))
 
@@ -248,9 +247,7 @@ def _kind(kind: str, layers: Sequence[Layer]) -> Kind:
 
 def _reasons(refused: Sequence[str]) -> tuple[str, ...]:
     """Each reason once; of those that differ in names alone without them, and how many ops it is of."""
-    groups: dict[str, list[str]] = {}
-    for reason in refused:
-        groups.setdefault(re.sub(r" '[^']*'", "", reason), []).append(reason)
+    groups = by_key((without_names(reason), reason) for reason in refused)
     return tuple(own[0] if len({*own}) == 1 else f"{bare} (x {len(own)})" for bare, own in groups.items())
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.planner.memory_plan import HANDOUT, Placement, Plan, Scratch, Step
 from shoehorn_mcu.planner.problem import Operand, OpSpec, Problem, Read, TensorSpec
 
@@ -30,9 +31,7 @@ _Placements = Mapping[str, Sequence[Placement]]
 
 def _places(problem: Problem, plan: Plan) -> Iterator[str]:
     """Faults found without a replay: sizes, alignment, range, and missing placements."""
-    placements: dict[str, list[Placement]] = {}
-    for placement in plan.placements:
-        placements.setdefault(placement.tensor, []).append(placement)
+    placements = by_key((placement.tensor, placement) for placement in plan.placements)
     if problem.capacity_bytes is not None and plan.arena_bytes > problem.capacity_bytes:
         yield f"the arena needs {plan.arena_bytes} bytes, {problem.capacity_bytes} are available"
     yield from _memories(problem, plan)

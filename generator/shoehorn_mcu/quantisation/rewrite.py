@@ -103,8 +103,10 @@ def prepared(model: ModelProto) -> ModelProto:
         if found is not None:
             x, factor, addend = found
             channels = shapes[x][1]
-            ends, own = ([x], node.output[:1]), (node.name, node.doc_string, "")
-            node.CopyFrom(helper.make_node("Conv", *ends, *own, group=channels, kernel_shape=[1, 1]))
+            made = helper.make_node("Conv", [x], node.output[:1], domain="", group=channels, kernel_shape=[1, 1])
+            for field in ("input", "output", "attribute"):
+                node.ClearField(field)
+            node.MergeFrom(made)
             edit.own(node, 1, np.broadcast_to(factor, (channels,)).reshape(channels, 1, 1, 1))
             edit.own(node, 2, np.broadcast_to(addend, (channels,)))
     counts = Counter(node.name for node in edit.nodes)

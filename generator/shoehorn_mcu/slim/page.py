@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.emit.page import plain_page
 from shoehorn_mcu.emit.page.parts import figure_list, paragraph, table
 from shoehorn_mcu.slim.price import Price
 from shoehorn_mcu.slim.record import Compared, Record, Step, Trial
+from shoehorn_mcu_host.base.words import counted
 
 _WIDTH, _HEIGHT = 620, 320  # of a plot, in SVG units
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 20, 14, 44
@@ -55,8 +57,7 @@ def _section(title: str, body: str) -> str:
 def _sentence(record: Record, unit: str) -> str:
     kept = [step.kept for step in record.steps if step.kept is not None]
     slim, before = (record.final.cost if record.final else _last(record)), record.original
-    steps = f"{len(kept)} step{'' if len(kept) == 1 else 's'}"
-    told = f"{steps} took {100 * (1 - slim.time / max(1, before.time)):.0f} % of the {unit} away"
+    told = f"{counted(len(kept), 'step')} took {100 * (1 - slim.time / max(1, before.time)):.0f} % of the {unit} away"
     rows = {row.name: row for row in record.test}
     if (made := rows.get("slim, int8")) is not None:
         base = "trained on for as long" if "original, trained on, int8" in rows else "as it was"
@@ -240,9 +241,7 @@ def _kernels(record: Record) -> str:
 
 def _refused(steps: Sequence[Step]) -> str:
     """The moves of the first step that were not tried, by the reason."""
-    reasons: dict[str, list[str]] = {}
-    for candidate in steps[0].candidates if steps else ():
-        if candidate.refused:
-            reasons.setdefault(candidate.refused, []).append(candidate.name)
+    candidates = steps[0].candidates if steps else ()
+    reasons = by_key((candidate.refused, candidate.name) for candidate in candidates if candidate.refused)
     folded = ((f"{len(names)} because the move {reason}", ", ".join(names)) for reason, names in reasons.items())
     return "".join(f"<details><summary>{escape(title)}</summary>{escape(names)}</details>" for title, names in folded)

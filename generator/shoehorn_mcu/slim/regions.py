@@ -59,12 +59,12 @@ class Grid:
 
     @classmethod
     def of(cls, window: tuple[int, int], stride: tuple[int, int], padding: Padding) -> Grid:
-        """That of one op with a window."""
+        """The grid of one op with a window."""
         high, wide = window
         return cls(stride, ((high - 1) / 2 - padding.top, (wide - 1) / 2 - padding.left), window)
 
     def behind(self, before: Grid) -> Grid:
-        """The grid of this result on the entry of what is before, whose result is this one's entry."""
+        """Both grids as one: `before` lies between its own entry and the entry of this grid."""
         (down, across), (high, wide) = before.stride, before.window
         return Grid(
             (down * self.stride[0], across * self.stride[1]),

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import shoehorn_mcu.emit.page
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.emit.page import START, in_script
 from shoehorn_mcu.emit.page.parts import figure_list, paragraph
 from shoehorn_mcu.emit.templates import fill
 from shoehorn_mcu.sweeps.axes import DONE, Status
 from shoehorn_mcu.sweeps.rows import TIMES
+from shoehorn_mcu_host.base.words import counted
 
 _HERE = Path(__file__).resolve().parent
+_count = partial(counted, form=",")
 _FURTHEST = {status: number for number, status in enumerate(DONE)}
 
 Rows = Sequence[Mapping[str, Any]]
@@ -37,10 +41,6 @@ def page(rows: Rows, title: str) -> str:
         "SCRIPT": (_HERE / "sweep.js").read_text(),
     }
     return START + fill(_HERE / "sweep.html", values).decode()
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _sentence(rows: Rows, models: int, boards: int) -> str:
@@ -66,14 +66,16 @@ def _figures(rows: Rows) -> Iterator[tuple[str, str, str]]:
     yield "Failed or open", f"{others:,}", note
     plans = sum(not row["plan_shared"] for row in rows)
     proofs = sum(not row["proof_shared"] and row["build_seconds"] is not None for row in rows)
-    yield "Work", f"{_count(plans, 'plan')}", f"{_count(proofs, 'build')} for {_count(len(rows), 'row')}"
+    yield (
+        "Work",
+        f"{_count(plans, 'plan')}",
+        f"{_count(proofs, 'build')} for {_count(len(rows), 'row')}",
+    )
 
 
 def _matrix(rows: Rows, models: Sequence[str], boards: Sequence[str]) -> str:
     """A table model x board: the smallest arena that runs there, or why there is none."""
-    cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        cells.setdefault((row["model"], row["board"]), []).append(row)
+    cells = by_key(((row["model"], row["board"]), row) for row in rows)
     head = "<th></th>" + "".join(f"<th scope=col>{escape(Path(board).stem)}</th>" for board in boards)
     body = "".join(
         f"<tr><th scope=row>{escape(model)}</th>"

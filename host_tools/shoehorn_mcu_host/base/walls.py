@@ -253,7 +253,7 @@ def _step(code: int, operand: int, if_so: int = 0, if_not: int = 0) -> bytes:
 
 
 def _numbers(calls: str, column: int) -> Iterator[tuple[int, int]]:
-    """The numbers of the calls that a machine has, each with that of the argument to judge, the first unless named."""
+    """For each call that a machine has: its number, and the place of the argument to judge (0 where none is named)."""
     for each in calls.split(","):
         words = [*each.split(), "0"]
         if int(words[1 + column]) >= 0:

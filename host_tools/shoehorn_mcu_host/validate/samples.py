@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu_host.base.errors import InputError, did_you_mean
 from shoehorn_mcu_host.base.files import read_bytes
+from shoehorn_mcu_host.base.words import counted
 from shoehorn_mcu_host.folder import vectors
 from shoehorn_mcu_host.folder.plan import Array, End, Plan
 from shoehorn_mcu_host.folder.vectors import Vector
@@ -142,8 +143,9 @@ def _class_names(folders: Sequence[Path], listed: Path | None, plan: Plan) -> Se
         raise InputError(f"{place}: '{lost}' is none of the {len(known)} classes that the firmware names; {cure}")
     end = plan.outputs[0]
     if len(own) != (classes := classes_of(end)):
-        count = "1 folder" if len(own) == 1 else f"{len(own)} folders"
-        said = f"has {count} for the {classes} classes that output '{end.outside.name}' tells apart"
+        said = (
+            f"has {counted(len(own), 'folder')} for the {classes} classes that output '{end.outside.name}' tells apart"
+        )
         cure = "name all by --labels names.txt, one per line, that of class 0 first, or call the folders by numbers"
         raise InputError(f"{place}: {said}; {cure}")
     return own

@@ -112,7 +112,7 @@ class Kernel:
     ) -> None:
         self.number, self.instance, self.symbol = number, instance, instance.symbol(prefix)
         self._code = _code(instance.text(prefix, ""), self.symbol, prefix, tuple(compiler.items()), alone)
-        # Text that stands before all code: pragmas, and headers of some compilers.
+        # Lines that stand before all code: pragmas, and headers that only some compilers have.
         self.heads: Sequence[str] = self._code.reader.heads
         self.systems: Collection[str] = self._code.reader.systems.keys()  # headers of the compiler
 

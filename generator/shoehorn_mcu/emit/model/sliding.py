@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.model.form import Form
 from shoehorn_mcu.emit.unit import Unit, Window
+from shoehorn_mcu_host.base.words import counted
 
 
 class Sliding(Form):
@@ -41,7 +42,7 @@ class Sliding(Form):
             f"// or {name}_reset called.",
             f"{head};",
         ]
-        new = "1 new row" if window.hop == 1 else f"{window.hop} new rows"
+        new = counted(window.hop, "new row")
         self.use_more = [
             f"The model sees a window of {window.rows} rows, of which an inference takes {new}: "
             f"`{name}_push(rows)` does",

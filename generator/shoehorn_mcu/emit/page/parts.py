@@ -12,6 +12,7 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.planner.memory_plan import bound_in_words
 from shoehorn_mcu.schedule.op_lines import op_lines
 from shoehorn_mcu.schedule.predict import unit_of
+from shoehorn_mcu_host.base.words import counted
 
 _SLOW = {
     "float32": "In float32",
@@ -209,6 +210,5 @@ def passes(report: Mapping[str, Any]) -> str:
     shown = table(head, [(p["name"], *(f"{p[key]:,}" for key in keys)) for p in changed]) if changed else ""
     if not others:
         return shown
-    count = f"{len(others)} passes" if len(others) != 1 else "1 pass"
-    title = f"{count} left the numbers of operators and MACs as they were"
+    title = f"{counted(len(others), 'pass', 'passes')} left the numbers of operators and MACs as they were"
     return f"{shown}<details><summary>{title}</summary>{escape(', '.join(others))}</details>"

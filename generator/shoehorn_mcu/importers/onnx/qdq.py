@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from shoehorn_mcu.base.grouped import by_key
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.lowering import elements, int16, maps, resize
 from shoehorn_mcu.importers.lowering.node import RawNode
@@ -372,11 +373,7 @@ class Quantising:
     @cached_property
     def readers(self) -> dict[str, list[RawNode]]:
         """The nodes that read each value."""
-        found: dict[str, list[RawNode]] = {}
-        for node in self.raw.nodes:
-            for name in node.inputs:
-                found.setdefault(name, []).append(node)
-        return found
+        return by_key((name, node) for node in self.raw.nodes for name in node.inputs)
 
     def lawful(self, first: int) -> None:
         """Raises Unsupported where an op breaks a rule of the IR, so that it is listed with the others."""

@@ -82,7 +82,7 @@ def _scale(tile: Tile) -> int:
 
 
 def _lines_of_points(node: Node[Conv2d], tile: Tile) -> int:
-    """Lines of inputs that a call transforms: those of its windows. Two rows have as many points along a column."""
+    """The lines of inputs that a call transforms. It is also the number of points along a column for two rows."""
     return node.weights.type.shape[1] + tile.rows - 1
 
 
