@@ -52,7 +52,8 @@ env.Append(
     CCFLAGS=[*tools.target_flags, *toolchain.OPTIMISE],
     CFLAGS=["-std=c11", *toolchain.WARNINGS],
     CPPDEFINES=["SH_TRACE"],
-    LINKFLAGS=[*tools.link_flags, "-Wl,--gc-sections"],
+    # Optimised, or zig makes its sanitizer's runtime first, which takes longer than most firmware and is not used.
+    LINKFLAGS=[*tools.link_flags, "-O2", "-Wl,--gc-sections"],
 )
 if tools.freestanding:
     script = project / "lib" / "board" / "link.ld"

@@ -71,8 +71,12 @@ def number(value: float | np.generic) -> str:
         digits = f"{plain:.9g}" if single else repr(plain)
         digits += "" if any(ch in digits for ch in ".e") else ".0"
         return digits + ("f" if single else "")
-    whole = int(plain)
-    return _LOWEST.get(whole) or str(whole)
+    return _integer(int(plain))
+
+
+def _integer(value: int) -> str:
+    """C has no literal for the lowest: it would be a negated number that does not fit."""
+    return _LOWEST.get(value) or str(value)
 
 
 def array(name: str, data: Array, qualifiers: str) -> str:
@@ -80,10 +84,10 @@ def array(name: str, data: Array, qualifiers: str) -> str:
     flat = data.ravel()
     if flat.dtype == np.float16:
         flat = flat.view(np.uint16)
-    if flat.dtype.itemsize == 1:
-        texts = list(map(str, flat.astype(np.int16).tolist()))
-    else:
-        texts = list(map(number, flat.tolist()))
+    if flat.dtype == np.bool_:
+        flat = flat.view(np.uint8)
+    text = number if flat.dtype.kind == "f" else _integer if flat.itemsize >= 4 else str
+    texts = list(map(text, flat.tolist()))
     head = f"{qualifiers} {TYPES[data.dtype.name]} {name}[{flat.size}] = {{".lstrip()
     return "\n".join((head, *_wrapped(texts), "};"))
 
