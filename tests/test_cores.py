@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -27,7 +29,7 @@ from test_upgrade import made
 
 import shoehorn_mcu
 from shoehorn_mcu import importers, passes
-from shoehorn_mcu.base.paths import BOARDS, MODELS
+from shoehorn_mcu.base.paths import BOARDS, FIRMWARE_TEMPLATES, MODELS, RUNTIME_C
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.project import project
@@ -253,6 +255,20 @@ def test_a_library_for_one_core_knows_nothing_of_cores():
     files = library(unit, constants(unit))
 
     assert not [path for path, text in files.items() if "cores" in path or b"sh_cores" in text]
+
+
+@pytest.mark.skipif(not shutil.which("gcc") or sys.platform != "linux", reason="gcc for Linux is not here")
+def test_each_core_of_a_step_computes_its_part_once_and_the_others_none(tmp_path: Path) -> None:
+    """Steps for one to four of a board's four cores, which are threads here."""
+    (tmp_path / "sh").symlink_to(RUNTIME_C)
+    (tmp_path / "app_config.h").write_text("#define SH_APP_CORES 4\n#define SH_BOARD_CORES 4\n")
+    include = (f"-I{tmp_path}", f"-I{FIRMWARE_TEMPLATES / 'cores'}", f"-I{FIRMWARE_TEMPLATES / 'app'}")
+    strict = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-pthread")
+    source = Path(__file__).parent / "c" / "cores_jobs.c"
+    subprocess.run(["gcc", *strict, *include, str(source), "-o", str(tmp_path / "jobs")], check=True)
+    ran = subprocess.run([str(tmp_path / "jobs")], capture_output=True, text=True, timeout=60)
+
+    assert (ran.returncode, ran.stdout) == (0, "ok\n")
 
 
 def test_a_library_for_two_cores_compiles_for_the_rp2040_with_the_page_s_example(gen: Gen, tmp_path: Path):
