@@ -1,5 +1,5 @@
-// Runs steps on the threads of sh_pool.c, and prints a word for what is wrong: THREADS that the
-// system gives.
+// Runs steps on the threads of sh_pool.c, and prints a word for each fault. The argument is the
+// number of threads that the system gives.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -21,8 +21,8 @@ static int limited(pthread_t *thread, const pthread_attr_t *with, void *(*run)(v
 #undef pthread_create
 
 enum { CORES = 8 };
+#include "parts.h"
 
-static _Atomic int hits[CORES + 1];
 static pthread_t by[CORES];
 static pthread_t caller;
 static int32_t at;
@@ -31,7 +31,7 @@ static _Atomic int wrong;
 static void part(int32_t step, int32_t core)
 {
     sigset_t set;
-    hits[core < CORES ? core : CORES]++;
+    hit(core);
     if (core < CORES) {
         by[core] = pthread_self();
     }
@@ -46,13 +46,11 @@ static int computes(int steps)
 {
     for (at = 0; at < steps; at++) {
         int32_t cores = 1 + at % CORES;
-        memset((void *)hits, 0, sizeof(hits));
+        no_hits();
         caller = pthread_self();
         sh_cores_run(part, at, cores);
-        for (int32_t core = 0; core <= CORES; core++) {
-            if (hits[core] != (core < cores)) {
-                return 0;
-            }
+        if (!each_once(cores)) {
+            return 0;
         }
     }
     return wrong == 0;

@@ -75,7 +75,7 @@ def number(value: float | np.generic) -> str:
 
 
 def _integer(value: int) -> str:
-    """C has no literal for the lowest: it would be a negated number that does not fit."""
+    """A literal. The lowest of a type is a difference, as C would negate a number that does not fit."""
     return _LOWEST.get(value) or str(value)
 
 

@@ -133,7 +133,7 @@ def causes(refusals: Sequence[Refusal]) -> Sequence[tuple[tuple[str, str], Seque
 
 
 def without_names(reason: str) -> str:
-    """A reason without the names in it: those of several ops may differ in these alone."""
+    """The reason of a refusal without the quoted names in it. Reasons that differ in names alone become equal."""
     return re.sub(r" '[^']*'", "", reason)
 
 

@@ -43,7 +43,7 @@ static int is_kept(const run *r, int32_t tensor, int32_t row)
     return f->last_user[row] >= r->end && (r->whole || !elsewhere);
 }
 
-// The numbers of copies of given rows follow those of the copies that events make.
+// Numbers the copies of given rows, after the copies that events make.
 static void begin(const run *r)
 {
     const sh_replay_flow *f = r->flow;
