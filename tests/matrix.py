@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from unittest.mock import patch
@@ -805,6 +806,7 @@ def _subnormal(graph: Graph) -> Graph:
     return replace(graph, name=SUBNORMAL, tensors=tensors)
 
 
+@cache
 def cases() -> list[Graph]:
     """Graphs of one op each, all with constant inputs."""
     rng = np.random.default_rng(0)
@@ -863,18 +865,20 @@ def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts
 
     `without` names cases that are left out.
     """
-    pairs = [pair for pair in _pairs(isas) if pair[0].name != without and contract in ("", pair[1].contract.name)]
-    return of_pairs(pairs[part::parts])
+    pairs = _pairs(tuple(isas))
+    chosen = [pair for pair in pairs if pair[0].name != without and contract in ("", pair[1].contract.name)]
+    return of_pairs(chosen[part::parts])
 
 
-def _pairs(isas: Sequence[targets.Isa]) -> list[Pair]:
-    return [(graph, kernel) for graph in cases() for kernel in choices(next(graph.nodes()), tuple(isas))]
+@cache
+def _pairs(isas: tuple[targets.Isa, ...]) -> list[Pair]:
+    return [(graph, kernel) for graph in cases() for kernel in choices(next(graph.nodes()), isas)]
 
 
 def small_matrix(isas: Sequence[targets.Isa], part: int = 0, parts: int = 1) -> Matrix:
     """The kernels of these instruction sets alone, each on the cases that are `enough`; or every `parts`-th kernel."""
     by_kernel: dict[str, list[Pair]] = {}
-    for pair in _pairs(isas):
+    for pair in _pairs(tuple(isas)):
         by_kernel.setdefault(pair[1].key, []).append(pair)
     some = list(by_kernel.values())[part::parts]
     return of_pairs([pair for pairs in some for pair in enough(pairs)])
@@ -911,18 +915,19 @@ def unit(of: Matrix, board: targets.Board) -> Unit:
 
 
 def firmware(of: Matrix, board: targets.Board) -> Bundle:
-    """The project folder's files. Page, reference and the report's choices take long to make, and no test of the matrix
-    reads them, so they are left out.
-    """
-    made = unit(of, board)
-    found = constants(made)
+    """The project folder's files, but for those that take long to make and that no test of the matrix reads."""
+    return folder_of(unit(of, board), board)
+
+
+def folder_of(made: Unit, board: targets.Board) -> Bundle:
+    """The folder without page and reference, and with the report of a model without the cases."""
+    none = unit(of_pairs([]), board)
+    said = report(none.graph, board, (), none.plan, none.stages, (0, 0, None))
     with (
-        patch("shoehorn_mcu.firmware.report._choices", lambda _: []),
         patch("shoehorn_mcu.emit.folder.project.page", lambda *_: ""),
         patch("shoehorn_mcu.emit.folder.project._reference", lambda *_: {}),
     ):
-        said = report(of.graph, board, (), made.plan, made.stages, (found.bytes, 0, None))
-        return project(made, found, board, "none", timeless(said))
+        return project(made, constants(made), board, "none", timeless(said))
 
 
 LAST_ROW_FIRST = """// Computes the parts of a step one after the other, the last one first.
@@ -1015,10 +1020,7 @@ def over_rows(of: Matrix, board: targets.Board) -> tuple[Bundle, Counter[str]]:
         highest = max(highest, end + aligned(op.scratch_bytes))
     outcome = Outcome(Status.FEASIBLE, 0, highest, 0.0)
     plan = checked(problem, MemoryPlan(tuple(steps), tuple(places), tuple(scratch), highest, outcome))
-    made = Unit("matrix", of.graph, chosen, plan)
-    found = constants(made)
-    said = report(of.graph, board, (), made.plan, made.stages, (found.bytes, 0, None))
-    return project(made, found, board, "none", timeless(said)), over
+    return folder_of(Unit("matrix", of.graph, chosen, plan), board), over
 
 
 @dataclass(frozen=True)
@@ -1042,14 +1044,19 @@ def symbols_of(elf: Path) -> dict[str, Symbol]:
         }
 
 
+def leave_calls(folder: Path) -> None:
+    """The calls of the kernels will be compiled as they stand: in half the time, to twice the size."""
+    calls = folder / "lib/matrix/src/matrix.c"
+    calls.write_text("#pragma clang optimize off\n" + calls.read_text())
+
+
 def wrong_kernels(of: Matrix, folder: Path, quick: bool = False) -> list[str]:
     """Builds the folder, runs it, and names the kernel of each op that writes other bytes than the oracle.
 
-    `quick`: the calls of the kernels are compiled as they stand, in half the time, to twice the size.
+    `quick`: the calls of the kernels are left as they stand.
     """
     if quick:
-        calls = folder / "lib/matrix/src/matrix.c"
-        calls.write_text("#pragma clang optimize off\n" + calls.read_text())
+        leave_calls(folder)
     opened = Project.open(folder)
     run_pio(opened, "-s")
     plan = Plan.of(opened)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from board_project import needs_emulator
 from kernel_faults import Fault, fault, planted
-from matrix import Matrix, Symbol, X, cases, firmware, merged, symbols_of, unit
+from matrix import Matrix, Symbol, X, cases, folder_of, leave_calls, merged, symbols_of, unit
 
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.emit.model.weights import constants
@@ -92,12 +92,13 @@ class _Firmware:
     """The built matrix of a board, whose inputs are changed in the ELF file."""
 
     def __init__(self, of: Matrix, target: Board, folder: Path, faults: list[Fault]) -> None:
-        write(planted(firmware(of, target), "matrix", faults, of.kernels), folder)
+        made = unit(of, target)
+        write(planted(folder_of(made, target), "matrix", faults, of.kernels), folder)
+        leave_calls(folder)
         self._project = Project.open(folder)
         build(self._project)
         self._facts: dict[str, Any] = {**COUNTER[target.id], "out": folder / "counts"}
         self._symbols: dict[str, Symbol] = symbols_of(self._project.elf)
-        made = unit(of, target)
         names = constants(made).names
         self._inputs = {
             names[stage.index, f"x{place}"]: tensor.data

@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from shoehorn_mcu.emit.kernels.c_conditions import Unknown, decided
@@ -107,10 +107,8 @@ class Reader:
     def _lines(self, text: str, file: str) -> Iterator[tuple[str, str]]:
         """The lines that this kernel sees: ("line", text) or ("include", path)."""
         conditions: list[_Condition] = []
-        for line in _logical(text):
-            found = _LINE.match(line)
+        for line, word, rest in _directives(text):
             active = all(each.active for each in conditions)
-            word, rest = (found[1], _uncommented(found[2])) if found else ("", "")
             if word in ("if", "ifdef", "ifndef", "elif", "else", "endif"):
                 for shown in self._condition(word, rest, conditions, active):
                     yield "line", shown
@@ -166,47 +164,16 @@ class Reader:
 
     def _split(self, lines: list[str], file: str) -> None:
         """Adds the items of these lines."""
-        comment: list[str] = []
-        part: list[str] = []
-        depth = level = 0
-        title = file not in self.titles
-        for number, line in enumerate(lines):
-            plain = _uncommented(line)
-            if not part and (line.startswith(_FORMAT) or line.startswith(_SPDX)):
-                continue
-            if not part and not plain:
-                if line.strip() or comment:
-                    comment.append(line.strip())
-                continue
-            directive = _LINE.match(line)
-            if title:  # the comment of a file stands before its guard or before its first include
-                title = False
-                if directive:
-                    self.titles.setdefault(file, "\n".join(comment).strip())
-                    comment = []
-                self.titles.setdefault(file, "")
-                if directive and plain.endswith("_H"):
-                    continue
-            part.append(line)
-            if directive and directive[1] in ("if", "endif"):
-                level += 1 if directive[1] == "if" else -1
-            if not (directive and directive[1] in ("if", "elif", "else", "endif", "define", "pragma", "include")):
-                depth += sum(plain.count(c) for c in "({[") - sum(plain.count(c) for c in ")}]")
-            if level or depth:
-                continue
-            text = "\n".join(part)
-            following = next((_uncommented(each) for each in lines[number + 1 :] if _uncommented(each)), "")
-            if not directive and not plain.endswith((";", "}")) and (following == "{" or not plain.endswith(")")):
-                continue
-            self._add(file, "\n".join(comment).strip(), text)
-            comment, part = [], []
-        if part:
-            raise ValueError(f"{file}: no definition ends in {part[0]!r}")
-        if title:
-            self.titles.setdefault(file, "\n".join(comment).strip())
+        begins = file not in self.titles
+        title, items = _items_in(tuple(lines), file, begins)
+        if begins:
+            self.titles[file] = title
+        for item in items:
+            self._add(item)
 
-    def _add(self, file: str, comment: str, text: str) -> None:
-        call, parts = re.fullmatch(r"(\w+)\((.*)\)", text, re.DOTALL), iter([text])
+    def _add(self, item: Item) -> None:
+        text, comment = item.text, item.comment
+        call = re.fullmatch(r"(\w+)\((.*)\)", text, re.DOTALL)
         if text.startswith("#if"):
             parts = self._by_names(text)
         elif text.startswith("#") and not text.startswith("#define"):
@@ -214,8 +181,11 @@ class Reader:
             return
         elif call and call[1] in self.functions:
             parts = self._written_out(call[1], call[2])
+        else:
+            self.items.append(item)
+            return
         for part in parts:
-            self.items.append(Item(file, comment, part))
+            self.items.append(Item(item.file, comment, part))
             comment = ""
 
     def _by_names(self, text: str) -> Iterator[str]:
@@ -250,6 +220,51 @@ class _Condition:
     taken: bool  # a branch that is certain was seen
     shown: bool  # it stays in the text
     active: bool  # the lines that follow are seen
+
+
+@lru_cache(maxsize=1024)
+def _items_in(lines: tuple[str, ...], file: str, begins: bool) -> tuple[str, tuple[Item, ...]]:
+    """The items of these lines, calls of macros among them; `begins`: of the first ones of a file, with its title.
+
+    Kernels include the same files: each is taken apart once.
+    """
+    comment: list[str] = []
+    part: list[str] = []
+    items: list[Item] = []
+    depth = level = 0
+    title: str | None = None if begins else ""
+    for number, line in enumerate(lines):
+        plain = _uncommented(line)
+        if not part and (line.startswith(_FORMAT) or line.startswith(_SPDX)):
+            continue
+        if not part and not plain:
+            if line.strip() or comment:
+                comment.append(line.strip())
+            continue
+        directive = _LINE.match(line)
+        if title is None:  # the comment of a file stands before its guard or before its first include
+            title = ""
+            if directive:
+                title = "\n".join(comment).strip()
+                comment = []
+            if directive and plain.endswith("_H"):
+                continue
+        part.append(line)
+        if directive and directive[1] in ("if", "endif"):
+            level += 1 if directive[1] == "if" else -1
+        if not (directive and directive[1] in ("if", "elif", "else", "endif", "define", "pragma", "include")):
+            depth += sum(plain.count(c) for c in "({[") - sum(plain.count(c) for c in ")}]")
+        if level or depth:
+            continue
+        text = "\n".join(part)
+        following = next((_uncommented(each) for each in lines[number + 1 :] if _uncommented(each)), "")
+        if not directive and not plain.endswith((";", "}")) and (following == "{" or not plain.endswith(")")):
+            continue
+        items.append(Item(file, "\n".join(comment).strip(), text))
+        comment, part = [], []
+    if part:
+        raise ValueError(f"{file}: no definition ends in {part[0]!r}")
+    return "\n".join(comment).strip() if title is None else title, tuple(items)
 
 
 def _uncommented(text: str) -> str:
@@ -313,6 +328,13 @@ def _condition(branches: Sequence[tuple[str, Sequence[str]]]) -> str:
     last = max((number for number, (_, texts) in enumerate(branches) if texts), default=-1)
     lines = (line for head, texts in branches[: last + 1] for line in (head, *texts))
     return "\n".join((*lines, "#endif")) if last >= 0 else ""
+
+
+@lru_cache(maxsize=1024)
+def _directives(text: str) -> tuple[tuple[str, str, str], ...]:
+    """The lines of a text, each with the name and the rest of the directive that it is, empty where it is none."""
+    found = ((line, _LINE.match(line)) for line in _logical(text))
+    return tuple((line, *((of[1], _uncommented(of[2])) if of else ("", ""))) for line, of in found)
 
 
 def _logical(text: str) -> list[str]:
