@@ -1,8 +1,10 @@
 """Objects that tests compile are kept by their content, so that what several tests compile is compiled once.
 
 An object is known by a hash of the compiler, its options and all that the source includes, not by where the files are.
-The folder is git-ignored, shared by all processes of a run, and grows until `make clean`. Firmware takes the same road:
-`pio_objects.py` is in PlatformIO's way while tests run.
+Lines that are comments do not count, nor do macros and prototypes that nothing in the source mentions: most sources of
+an application are the same for all models, though each includes the model's header. The folder is git-ignored, shared
+by all processes of a run, and grows until `make clean`. Firmware takes the same road: `pio_objects.py` is in
+PlatformIO's way while tests run.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +28,14 @@ KEPT = Path(__file__).resolve().parents[1] / "build" / "test-objects"
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*(.*?)[ \t\r]*(?:/[/*].*)?$", re.MULTILINE)
 _MORE = (b"incbin", b"__has_include", b"__FILE__", b"__DATE__", b"__TIME__")
 """What makes an object of more than the text that is included, or of where it is."""
+_COMMENT = re.compile(rb"^[ \t]*//[^\\\n]*$", re.MULTILINE)
+_LINE = re.compile(
+    rb"^(?:#define[ ]+(?P<macro>\w+)\b(?:.*[^\\\n])?|[A-Za-z_][\w ]*[ *](?P<function>\w+)\([\w ,*]*\);)$", re.MULTILINE
+)
+_ASSERTION = re.compile(rb"^_Static_assert\(.*?\);$", re.MULTILINE | re.DOTALL)
+_NAMES = re.compile(rb"^(?:#include \".*|#ifndef (\w+_H)\n#define \1)$", re.MULTILINE)
+"""Lines with names of files whose contents count."""
+_WORD = re.compile(rb"[A-Za-z_]\w*")
 
 
 class _Unknown(Exception):
@@ -83,10 +94,57 @@ def _key(words: Sequence[str], folder: Path) -> str:
     skipped = {"-o", words[words.index("-o") + 1], source}
     options = [word for word in words[1:] if word not in skipped and not word.startswith("-I")]
     digest = hashlib.sha256(repr((_identity(words[0]), Path(source).name, options)).encode())
-    for text in _texts(folder / source, places):
+    for text in _mentioned([*_texts(folder / source, places)], Path(source).name == "main.c"):
         digest.update(b"%d\0" % len(text) + text)
     name = digest.hexdigest()
     return f"{name[:2]}/{name[2:34]}.o"
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A file of C in two parts."""
+
+    lines: tuple[tuple[bytes, bytes, frozenset[bytes]], ...]  # a macro or a prototype: its name, its text, its words
+    rest: bytes  # without lines that are comments
+    words: frozenset[bytes]  # of the rest
+    assertions: bytes
+    pastes: bool  # whether it makes words out of parts of words
+
+    @staticmethod
+    @cache
+    def of(text: bytes) -> _Text:
+        named = _NAMES.sub(b"#", text)
+        lines = [(found["macro"] or found["function"], found[0]) for found in _LINE.finditer(named)]
+        left = _LINE.sub(b"", named)
+        rest = _ASSERTION.sub(b"", left)
+        return _Text(
+            tuple((name, line, frozenset(_WORD.findall(line))) for name, line in lines),
+            rest,
+            frozenset(_WORD.findall(rest)),
+            b"".join(_ASSERTION.findall(left)),
+            b"##" in text,
+        )
+
+
+def _mentioned(texts: Sequence[bytes], is_main: bool) -> Iterator[bytes]:
+    """What counts of a source and of what it includes, where they are of an application; else all.
+
+    Each firmware has a main.c, which keeps what is asserted when it is compiled.
+    """
+    parts = [_Text.of(text) for text in texts]
+    if not any(b"APP_CONFIG_H" in text for text in texts) or any(part.pastes for part in parts):
+        yield from texts
+        return
+    words = set[bytes]().union(*(part.words for part in parts))
+    if is_main:
+        words.update(*(_WORD.findall(part.assertions) for part in parts))
+    lines = [line for part in parts for line in part.lines]
+    while more := [line for line in lines if line[0] in words and not line[2] <= words]:
+        words.update(*(line[2] for line in more))
+    yield from (part.rest for part in parts)
+    yield from (line[1] for line in lines if line[0] in words)
+    if is_main:
+        yield from (part.assertions for part in parts)
 
 
 def _texts(source: Path, places: Sequence[Path]) -> Iterator[bytes]:
@@ -111,7 +169,7 @@ def _texts(source: Path, places: Sequence[Path]) -> Iterator[bytes]:
 @cache
 def _read(path: str, _changed: int) -> tuple[bytes, tuple[str, ...]]:
     """A file and the names that it includes, in their quotes or brackets."""
-    text = Path(path).read_bytes()
+    text = _COMMENT.sub(b"", Path(path).read_bytes())
     if any(word in text for word in _MORE):
         raise _Unknown
     found = tuple(name.decode() for name in _INCLUDE.findall(text))
