@@ -88,12 +88,12 @@ def measured(cpu: str) -> Measured:
         kernels = [Instance(v, tile) for v in runs for tile in v.tiles] + list(_written(cpu))
         for kernel in kernels:
             (folder / f"{kernel.name}.c").write_text(kernel.text("sh", f"{RUNTIME_C}/"))
-        compile_ = [sys.executable, "-m", "ziglang", tools.compiler, *tools.target_flags, *toolchain.OPTIMISE, *_FLAGS]
+        compile_ = [toolchain.ZIG, tools.compiler, *tools.target_flags, *toolchain.OPTIMISE, *_FLAGS]
         subprocess.run([*compile_, *(f"{kernel.name}.c" for kernel in kernels)], cwd=folder, check=True)
         found = {kernel: of_object(folder / f"{kernel.name}.o", "sh_part_") for kernel in kernels}
         calls = {kernel: _called(folder / f"{kernel.name}.o") for kernel in kernels}
         subprocess.run([*compile_, "-fno-builtin", str(_MEMORY)], cwd=folder, check=True)
-        link = [sys.executable, "-m", "ziglang", "cc", *tools.link_flags, "-nostartfiles", "-Wl,--gc-sections"]
+        link = [toolchain.ZIG, "cc", *tools.link_flags, "-nostartfiles", "-Wl,--gc-sections"]
         library = {each: _linked(link, each, folder) for each in sorted({n for names in calls.values() for n in names})}
     sizes: dict[str, list[int]] = {}
     for kernel, (own, _) in found.items():

@@ -10,7 +10,6 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ CORES: Mapping[str, Core] = {
 }
 """By the name in targets.CPUS."""
 
-_ZIG = (sys.executable, "-m", "ziglang", "cc")
+_ZIG = (cbuild.zig() or "zig", "cc")
 _FLAGS = ("-O2", "-ffp-contract=off", "-fno-sanitize=all", "-D_GNU_SOURCE", "-std=gnu11", "-w")
 
 _MAIN = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +11,21 @@ import pytest
 import ziglang
 from objects import compiled_all
 
+from shoehorn_mcu_host.base import cbuild
+
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
 
 # For this machine.
 GCC = ("gcc",)
-ZIG = (sys.executable, "-m", "ziglang", "cc")
+_PROGRAM = cbuild.zig() or "zig"
+ZIG = (_PROGRAM, "cc")
 HOST = GCC if shutil.which("gcc") else ZIG
 # ziglang comes without AddressSanitizer
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if HOST == GCC else ("-fsanitize=undefined",)
 
 # The clang inside of Zig starts sooner than `zig cc`, but has to be told where its headers are.
 _ZIG_HEADERS = Path(ziglang.__file__).parent / "lib" / "include"
-_CLANG = (shutil.which("zig", path=str(Path(ziglang.__file__).parent)) or "zig", "clang")
+_CLANG = (_PROGRAM, "clang")
 # It says that `-c` means nothing beside `-fsyntax-only`, unless it is told not to speak of its arguments.
 _ZIG = (*_CLANG, "-Qunused-arguments", "-ffreestanding", "-nostdinc", "-isystem", str(_ZIG_HEADERS))
 

@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -181,10 +180,5 @@ def _read(path: str, _changed: int) -> tuple[bytes, tuple[str, ...]]:
 @cache
 def _identity(program: str) -> tuple[object, ...]:
     """What changes where the compiler does."""
-    files = [shutil.which(program) or program]
-    if Path(program).name.startswith("python"):
-        import ziglang
-
-        files = [str(Path(ziglang.__file__).parent / f"zig{'.exe' if sys.platform == 'win32' else ''}")]
-    real = [Path(file).resolve() for file in files]
-    return tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in real)
+    path = Path(shutil.which(program) or program).resolve()
+    return str(path), path.stat().st_size, path.stat().st_mtime_ns

@@ -1,9 +1,5 @@
-"""PlatformIO takes objects of `objects.py`: a script that it runs before a build, while tests run (`conftest.py`).
+"""PlatformIO takes objects of `objects.py`: a script that it runs before a build, while tests run (`conftest.py`)."""
 
-In a build of `pio_server.py` the archiver and the linker are started without the Python that would only start them.
-"""
-
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -22,8 +18,6 @@ def spawn_compiler(shell, escape, command, arguments, environment):
     """What SCons runs a command by."""
     words = shlex.split(" ".join(arguments))
     if "-c" not in words or "-o" not in words:
-        if words[1:3] == ["-m", "ziglang"] and (zig := os.environ.get("SHOEHORN_TESTS_ZIG")):
-            command, arguments = zig, [escape(zig), *arguments[3:]]
         return spawn(shell, escape, command, arguments, environment)
     code, said = compiled(words, Path.cwd(), environment)
     sys.stderr.write(said)

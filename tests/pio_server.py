@@ -57,9 +57,7 @@ def _end(server: subprocess.Popen[str]) -> None:
 def _serve() -> None:
     """Forks a build for each line, until there are no more."""
     import platformio.__main__ as pio
-    import ziglang
 
-    zig = str(Path(ziglang.__file__).with_name("zig"))
     _import_all()
     for line in sys.stdin:
         request = json.loads(line)
@@ -70,7 +68,7 @@ def _serve() -> None:
                     os.dup2(stream.fileno(), number)
             os.chdir(request["folder"])
             os.environ.clear()
-            os.environ.update(request["environment"], SHOEHORN_TESTS_ZIG=zig)
+            os.environ.update(request["environment"])
             return int(pio.main(["platformio", *request["words"]]))
 
         print(_forked(build), flush=True)

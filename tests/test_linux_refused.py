@@ -75,7 +75,7 @@ def test_a_name_that_hides_another_is_refused(name: str, said: str):
 
 
 def test_without_a_compiler_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compiled.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(compiled.cbuild, "zig", lambda: None)
     said = refused("library", DIGITS, "--cpu", "host", "--os", "linux", "--out", tmp_path / "l")
 
     assert said == "gen: --os linux compiles with zig, which is not installed: `pip install ziglang` brings it\n"

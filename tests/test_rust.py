@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -27,6 +26,7 @@ from shoehorn_mcu.emit.bindings import binding
 from shoehorn_mcu.emit.bindings.ends import ends
 from shoehorn_mcu.emit.bindings.rust_source import TYPES, _documented, camel
 from shoehorn_mcu.emit.templates import TemplateError
+from shoehorn_mcu_host.base import cbuild
 
 HOME = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo")) / "bin"
 PATH = os.pathsep.join([os.environ.get("PATH", ""), str(HOME)])
@@ -368,8 +368,8 @@ def test_values_of_eight_bytes_are_bytes_because_an_arena_aligns_to_four():
     assert camel("input_12") == "Input12"
 
 
-CLANG = f"{sys.executable} -m ziglang clang -nostdinc -isystem {Path(ziglang.__file__).parent}/lib/include"
-ZIG = {"CC": CLANG, "AR": f"{sys.executable} -m ziglang ar"}
+CLANG = f"{cbuild.zig()} clang -nostdinc -isystem {Path(ziglang.__file__).parent}/lib/include"
+ZIG = {"CC": CLANG, "AR": f"{cbuild.zig()} ar"}
 CROSS = [
     pytest.param("thumbv6m-none-eabi", None, "arm", ZIG, marks=needs("rustc")),
     pytest.param("thumbv7em-none-eabihf", "cortex-m4f", "arm", ZIG, marks=needs("rustc")),

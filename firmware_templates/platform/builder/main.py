@@ -33,17 +33,14 @@ if platform.resolve() != (project / "platform").resolve():
 if find_spec("ziglang") is None:
     fail(f"no compiler: {env.subst('$PYTHONEXE')} -m pip install ziglang")
 
-# No tool takes Python modules from the folder that `pio run` was started in.
-os.environ["PYTHONSAFEPATH"] = env["ENV"]["PYTHONSAFEPATH"] = "1"
-
 tools = toolchain.tools(board["shoehorn"]["cpu"])
-python = '"' + env.subst("$PYTHONEXE") + '"'
+zig = f'"{toolchain.ZIG}"'
 env.Replace(
-    AR=f"{python} -m ziglang ar",
-    RANLIB=f"{python} -m ziglang ranlib",
-    CC=f"{python} -m ziglang {tools.compiler}",
-    AS=f"{python} -m ziglang {tools.compiler}",
-    LINK=f"{python} -m ziglang cc",
+    AR=f"{zig} ar",
+    RANLIB=f"{zig} ranlib",
+    CC=f"{zig} {tools.compiler}",
+    AS=f"{zig} {tools.compiler}",
+    LINK=f"{zig} cc",
     ASPPCOM="$CC $CCFLAGS $CPPFLAGS $_CPPDEFFLAGS $_CPPINCFLAGS -c -o $TARGET $SOURCES",
     PROGNAME="firmware",
     PROGSUFFIX=".elf",

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: 0BSD
 """How each core is compiled and linked by ziglang."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import ziglang
+
+ZIG = shutil.which("zig", path=str(Path(ziglang.__file__).parent))  # which `python -m ziglang` starts after Python
 
 # -ffp-contract=off: a fused multiply-add rounds once where the reference rounds twice
 OPTIMISE = (

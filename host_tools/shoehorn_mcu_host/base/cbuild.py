@@ -127,8 +127,14 @@ def compilers() -> Iterator[tuple[str, ...]]:
     ordinary = tuple(shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"))
     if ordinary and shutil.which(ordinary[0]):
         yield ordinary
-    if importlib.util.find_spec("ziglang"):
-        yield (sys.executable, "-m", "ziglang", "cc")
+    if found := zig():
+        yield (found, "cc")
+
+
+def zig() -> str | None:
+    """The program of the package ziglang, which `python -m ziglang` starts too, after Python; None: not installed."""
+    found = importlib.util.find_spec("ziglang")
+    return shutil.which("zig", path=str(Path(found.origin).parent)) if found and found.origin else None
 
 
 def cache_folder() -> Path:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +54,8 @@ def compiled(files: Mapping[str, bytes], name: str, target: Target) -> Binaries:
 
     Nothing is left on the disk but zig's own cache. BuildError: zig is not there, or a file does not compile.
     """
-    if importlib.util.find_spec("ziglang") is None:
+    program = cbuild.zig()
+    if program is None:
         raise BuildError("--os linux compiles with zig, which is not installed: `pip install ziglang` brings it")
     cbuild.cache_folder()  # where the home is not writable, it gives zig another folder
     with tempfile.TemporaryDirectory(prefix="shoehorn-linux-") as place:
@@ -68,7 +67,7 @@ def compiled(files: Mapping[str, bytes], name: str, target: Target) -> Binaries:
         visible = f'#pragma GCC visibility push(default)\n#include "{name}.h"\n#pragma GCC visibility pop\n'
         (folder / _VISIBLE).write_text(visible)
         (folder / "module.map").write_text(f"{{ global: {_INIT}; local: *; }};\n")
-        zig = _Zig(folder, target, f"src/{name}.c")
+        zig = _Zig(program, folder, target, f"src/{name}.c")
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             made = dict(pool.map(zig.compiled, (path for path in sources if path.endswith(".c"))))
         module = [o for path, o in made.items() if path.endswith(f"/{_MODULE}")]
@@ -82,9 +81,9 @@ def compiled(files: Mapping[str, bytes], name: str, target: Target) -> Binaries:
 class _Zig:
     """`zig cc` for one machine, in one folder."""
 
-    def __init__(self, folder: Path, target: Target, model: str) -> None:
+    def __init__(self, program: str, folder: Path, target: Target, model: str) -> None:
         self._folder, self._model = folder, model
-        self._command = (sys.executable, "-m", "ziglang", "cc", "-target", target.triple, f"-mcpu={target.core}")
+        self._command = (program, "cc", "-target", target.triple, f"-mcpu={target.core}")
 
     def compiled(self, source: str) -> tuple[str, str]:
         """Compiles a file; returns its path and the name of its object."""
