@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from unittest.mock import patch
 
 import flatbuffers
 import numpy as np
@@ -19,6 +20,8 @@ from tflite_micro.python.tflite_micro.runtime import schema_fb
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, TensorType
+
+ARENA_BYTES = 8 << 20
 
 Inputs = list[int]
 Options = tuple[str, dict[str, Any]] | None
@@ -34,25 +37,31 @@ _TYPES = {
 }
 
 
-def run(model: bytes, inputs: Mapping[int, Array] | list[Array], arena_bytes: int = 8 << 20) -> dict[int, Array]:
+def run(model: bytes, inputs: Mapping[int, Array] | list[Array], arena_bytes: int = ARENA_BYTES) -> dict[int, Array]:
     """Every tensor of subgraph 0 that is no constant, after one inference of `inputs` (in the model's order)."""
-    interpreter = runtime.Interpreter.from_bytes(
-        model, arena_size=arena_bytes, intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors
-    )
+    parsed = schema_fb.ModelT.InitFromObj(schema_fb.Model.GetRootAsModel(model, 0))
+    variables = [i for i, t in enumerate(parsed.subgraphs[0].tensors) if parsed.buffers[t.buffer].data is None]
     arrays = list(inputs.values()) if isinstance(inputs, Mapping) else inputs
-    for index, array in enumerate(arrays):
+    return _run(model, arrays, variables, arena_bytes, runtime.count_resource_variables(parsed))
+
+
+def _run(model: bytes, inputs: list[Array], read: list[int], arena_bytes: int, states: int) -> dict[int, Array]:
+    """The tensors `read`; `states`: the number of the model's variables, for which the package would parse it again."""
+    with patch.object(runtime, "count_resource_variables", lambda _: states):
+        interpreter = runtime.Interpreter.from_bytes(
+            model, arena_size=arena_bytes, intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors
+        )
+    for index, array in enumerate(inputs):
         interpreter.set_input(array, index)
     interpreter.invoke()
-    parsed = schema_fb.ModelT.InitFromObj(schema_fb.Model.GetRootAsModel(model, 0))
-    variables = (i for i, t in enumerate(parsed.subgraphs[0].tensors) if parsed.buffers[t.buffer].data is None)
-    return {i: np.array(interpreter.GetTensor(i, 0)["tensor_data"]) for i in variables}
+    return {i: np.array(interpreter.GetTensor(i, 0)["tensor_data"]) for i in read}
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> Array:
     """The output of a one-op graph as tflite_micro computes it."""
-    names = list(graph.tensors)
-    tensors = run(to_tflite(graph), [inputs[n] for n in graph.inputs])
-    return tensors[names.index(graph.outputs[0])].reshape(graph.tensors[graph.outputs[0]].type.shape)
+    output = list(graph.tensors).index(graph.outputs[0])
+    tensors = _run(to_tflite(graph), [inputs[n] for n in graph.inputs], [output], ARENA_BYTES, 0)
+    return tensors[output].reshape(graph.tensors[graph.outputs[0]].type.shape)
 
 
 def to_tflite(graph: Graph) -> bytes:
