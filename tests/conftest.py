@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from tflite_writer import stacked_model
 
 from shoehorn_mcu.cli.group import main
-from shoehorn_mcu.planner.effort import BUDGET
+from shoehorn_mcu.planner.effort import BUDGET, PLACE
 from shoehorn_mcu_host.base import sandbox
 from shoehorn_mcu_host.firmware import build
 
@@ -37,10 +37,15 @@ _PIO_ENDED = build._ended
 if pio_server.POSSIBLE:
     build._ended = pio_server.ended
 
-# Orders of single rows are searched for a twelfth of the time or less, but where a test asks for `full_effort`.
-_EFFORT = {name: getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
+# Orders of single rows are searched for a twelfth of the time or less, and addresses for a sixth, but where a test asks
+# for `full_effort`.
+_EFFORT = {(BUDGET, name): getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
+_EFFORT |= {(PLACE, name): getattr(PLACE, name) for name in ("FIRST_WORK", "WORK", "SOME_WORK", "LOWERING_WORK")}
 BUDGET.LEAST_SECONDS = BUDGET.MOST_SECONDS = 0.1
 BUDGET.PATIENCE = 1_000_000  # a machine that stands still for a second ends no search
+for (_kind, _name), _work in _EFFORT.items():
+    if _kind is PLACE:
+        setattr(PLACE, _name, _work // 6)
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -101,9 +106,9 @@ def pio_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def full_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Orders of single rows are searched as long as for users: for tests of how good the plans are."""
-    for name, seconds in _EFFORT.items():
-        monkeypatch.setattr(BUDGET, name, seconds)
+    """Plans are searched as long as for users: for tests of how good they are."""
+    for (kind, name), effort in _EFFORT.items():
+        monkeypatch.setattr(kind, name, effort)
 
 
 @pytest.fixture(scope="session")

@@ -287,6 +287,7 @@ def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be(
 
 
 @needs_shared
+@pytest.mark.usefixtures("full_effort")
 @pytest.mark.parametrize(
     ("model", "board", "parts"),
     [

@@ -158,7 +158,7 @@ def test_a_graph_for_which_nothing_was_found_yet_says_so(tmp_path: Path):
 
 
 @needs_shared
-@pytest.mark.parametrize("after", [0.1, 1.0, 1.6, 2.5])
+@pytest.mark.parametrize("after", [0.1, 1.6, *(pytest.param(after, marks=pytest.mark.long) for after in (1.0, 2.5))])
 def test_a_model_gets_a_checked_plan_or_one_word_and_never_half_a_page(after: float, tmp_path: Path):
     model, page = MODELS / "coral-mnv2-tf2-ptq.tflite", tmp_path / "plan.html"
     done = interrupted("plan", model, "--minimize", "sram", "--stream-input", "--html", page, "--json", after=after)
