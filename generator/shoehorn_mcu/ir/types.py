@@ -31,13 +31,12 @@ class DType(Enum):
     FLOAT32 = "float32"
     BOOL = "bool"
 
-    @property
-    def numpy(self) -> np.dtype[np.generic]:
-        return np.dtype(self.value)
+    numpy: np.dtype[np.generic]
+    bytes: int
 
-    @property
-    def bytes(self) -> int:
-        return self.numpy.itemsize
+    def __init__(self, name: str) -> None:
+        self.numpy = np.dtype(name)
+        self.bytes = self.numpy.itemsize
 
     @property
     def limits(self) -> tuple[int, int]:

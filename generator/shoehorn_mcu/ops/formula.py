@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -103,18 +103,28 @@ class Formula:
         """The result for arrays that broadcast, with numpy's arithmetic, which rounds as the kernels do."""
         values: list[Array] = list(arrays)
         with np.errstate(all="ignore"):
-            for step in self.steps:
-                values.append(_evaluated(step, [values[i] for i in step.reads]))
+            for step, known in zip(self.steps, self._known, strict=True):
+                if known is None:
+                    values.append(np.asarray(NUMPY[step.name](step.dtype, *[values[i] for i in step.reads])))
+                elif step.name == "table":
+                    place = np.clip(values[step.reads[0]], 0, len(known) - 1).astype(np.int64)
+                    values.append(np.asarray(known[place]))
+                else:
+                    values.append(known)
         return values[-1]
 
+    @cached_property
+    def _known(self) -> tuple[Array | None, ...]:
+        """By step: a constant's value or a table's entries, which are read once; of others nothing."""
+        return tuple(_known(step) for step in self.steps)
 
-def _evaluated(step: Step, of: Sequence[Array]) -> Array:
-    if step.name == "constant":
-        return np.asarray(step.number, step.dtype.numpy)
-    if step.name == "table":
-        entries = np.array(step.entries, step.dtype.numpy)
-        return np.asarray(entries[np.clip(of[0], 0, len(entries) - 1).astype(np.int64)])
-    return np.asarray(NUMPY[step.name](step.dtype, *of))
+
+def _known(step: Step) -> Array | None:
+    if step.name not in ("constant", "table"):
+        return None
+    found: Array = np.array(step.number if step.name == "constant" else step.entries, step.dtype.numpy)
+    found.setflags(write=False)
+    return found
 
 
 @lru_cache(maxsize=1 << 12)

@@ -20,10 +20,11 @@ def _cast(to: DType, x: _Numbers) -> _Numbers:
     if x.dtype.kind != "f" or to.numpy.kind == "f":
         return x.astype(to.numpy)
     low, high = to.limits
-    wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
+    wide = np.trunc(x.astype(np.float64))
+    wide = np.where(np.isnan(wide), 0.0, wide)
     inside = (wide > low) & (wide < high)
     cut = np.where(inside, wide, 0).astype(to.numpy)
-    return np.where(inside, cut, np.where(wide <= low, low, high).astype(to.numpy)).astype(to.numpy)
+    return np.where(inside, cut, np.where(wide <= low, low, high).astype(to.numpy))
 
 
 def _divided(to: DType, a: _Numbers, b: _Numbers) -> _Numbers:
@@ -38,6 +39,8 @@ def _divided(to: DType, a: _Numbers, b: _Numbers) -> _Numbers:
 
 def _shifted(to: DType, a: _Numbers, by: _Numbers, left: bool) -> _Numbers:
     width = to.bytes * 8
+    if by.ndim == 0 and 0 <= by < width:  # a constant, as nearly always
+        return np.left_shift(a, by) if left else np.right_shift(a, by)
     outside = (by < 0) | (by >= width)
     safe = np.where(outside, 0, by).astype(to.numpy)
     beyond = np.zeros_like(a) if left else np.where(a < 0, -1, 0).astype(to.numpy)
