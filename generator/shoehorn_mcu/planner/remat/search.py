@@ -125,8 +125,12 @@ class Search:
             for chunk in range(REMAT.CHUNKS):
                 if not self._more() or (self.best is not None and self.duration <= good):
                     return
-                for done in [pool.submit(w.run, phase, work, chunk) for w in self._walkers]:
-                    done.result()
+                if work <= REMAT.BRIEF_WORK:
+                    for walker in self._walkers:
+                        walker.run(phase, work, chunk)
+                else:
+                    for done in [pool.submit(w.run, phase, work, chunk) for w in self._walkers]:
+                        done.result()
                 for walker in self._walkers:
                     if (found := walker.best()) is not None:
                         self.offer(found)
