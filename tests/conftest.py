@@ -7,7 +7,7 @@ import importlib
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tflite_writer import stacked_model
 
 from shoehorn_mcu.cli.group import main
 from shoehorn_mcu.planner.effort import BUDGET, PLACE
+from shoehorn_mcu.planner.placement import place
 from shoehorn_mcu_host.base import sandbox
 from shoehorn_mcu_host.firmware import build
 
@@ -105,10 +106,29 @@ def pio_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def full_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+def full_effort(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Plans are searched as long as for users: for tests of how good they are."""
     for (kind, name), effort in _EFFORT.items():
         monkeypatch.setattr(kind, name, effort)
+    yield from _no_places_remembered()
+
+
+@pytest.fixture
+def quick_placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Addresses of rows are searched for with little effort: for tests that ask for no smallest arena."""
+    for name, few in (("FIT_ROUNDS", 5), ("RUNS", 90), ("WORK", 20_000), ("LOWERING_WORK", 20_000), ("SEARCH", 0.02)):
+        monkeypatch.setattr(PLACE, name, few)
+    yield from _no_places_remembered()
+
+
+def _no_places_remembered() -> Iterator[None]:
+    """What was found with another effort is forgotten, before a test and after it."""
+    remembered = (place._placed, place._tries)
+    for each in remembered:
+        each.cache_clear()
+    yield
+    for each in remembered:
+        each.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -555,6 +555,7 @@ def test_a_wake_word_model_and_a_command_model_take_turns_in_qemu(gen: Gen, conc
 
 @needs_shared
 @needs_qemu
+@pytest.mark.usefixtures("quick_placement")
 def test_three_models_of_mlperf_tiny_fit_the_microbit(gen: Gen, tmp_path: Path):
     paths = [SHARED_MODELS / f"mlperf-{name}-int8.tflite" for name in ("vww96", "kws-dscnn", "ic-resnet8")]
     out = tmp_path / "made"

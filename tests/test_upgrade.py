@@ -148,6 +148,7 @@ def test_a_kernel_that_the_tuning_names_gets_its_scratch_in_any_plan() -> None:
 
 
 @needs_shared
+@pytest.mark.usefixtures("quick_placement")
 def test_more_bytes_never_cost_time(gen: Gen) -> None:
     """Where fast kernels need scratch, and the rows that fill an arena or overlap others leave no place for it."""
     model, before = MODELS / "mlperf-ic-resnet8-int8.tflite", float("inf")
