@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 
@@ -72,7 +71,7 @@ class Bounds:
         """The lowest peak of one group with any of these choices, at most the best peak without composites."""
         least = self._space.plain
         for chosen in choices:
-            group = replace(plain, composites=chosen)
+            group = Group(plain.start, plain.end, chosen)
             least = self.flow.peak(self._space.ops(group), group.start, group.end, least) or least
         return least
 

@@ -9,7 +9,7 @@ the exact answer. If the effort ends before, the cost of the path so far is a lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate
@@ -119,7 +119,7 @@ class _Ask:
         return sum(self._weights[i] for i in composites)
 
     def _fits(self, composites: tuple[int, ...], loose: Sequence[Block]) -> bool:
-        group = replace(self._group, composites=composites)
+        group = Group(self._group.start, self._group.end, composites)
         ops = self._exact.space.ops(group)
         return self._exact.without(loose).peak(ops, group.start, group.end, self._limit + 1) is not None
 

@@ -204,7 +204,7 @@ class PartitionSearch:
 
 def _group(plain: Group, choice: Mapping[str, int | None]) -> Group:
     """The group with these composites."""
-    return replace(plain, composites=tuple(i for i in choice.values() if i is not None))
+    return Group(plain.start, plain.end, tuple(i for i in choice.values() if i is not None))
 
 
 def _disjoint(blocks: Sequence[Block]) -> Iterator[list[Block]]:

@@ -102,14 +102,19 @@ class Space:
         """The ops and composites that run in a group, in order, by their numbers in the flow."""
         if not group.composites:
             return range(group.start, group.end)
-        by_first = {self.composites[i].block.first: i for i in group.composites}
         found: list[int] = []
         at = group.start
-        while at < group.end:
-            i = by_first.get(at)
-            found.append(at if i is None else self.flow.count + i)
-            at = at + 1 if i is None else self.composites[i].block.last + 1
+        for first, last, i in sorted(self._spans[i] for i in group.composites):
+            found.extend(range(at, first))
+            found.append(self.flow.count + i)
+            at = last + 1
+        found.extend(range(at, group.end))
         return found
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int, int]]:
+        """By composite: the first and the last op of its block, and its number."""
+        return [(each.block.first, each.block.last, i) for i, each in enumerate(self.composites)]
 
     def events(self, groups: Sequence[Group]) -> list[Event]:
         """The row order of a partition."""
