@@ -102,7 +102,7 @@ def test_the_search_from_there_keeps_to_the_budget():
     problem = widening()
     flow = Flow(problem)
     lowest = lowest_peak(problem)
-    found = nearer(flow, single(flow.events(range(4), 0, 4)), lowest - 60, Effort(2.0, 60.0))
+    found = nearer(flow, single(flow.events(range(4), 0, 4)), lowest - 60, Effort(0.5, 60.0))
 
     assert found is not None
     assert found.peak <= lowest - 60

@@ -177,7 +177,7 @@ PUBLISHED = [
     ("RLG1", 90, 0.8, 0),
     ("RLG1", 80, 2.3, 1),
     ("RLG2", 90, 0.9, 0),
-    ("RLG4", 90, 0.7, 0),
+    pytest.param("RLG4", 90, 0.7, 0, marks=pytest.mark.long),
     ("CM1_fcn8_train", 90, 0.0, 0),
     ("CM1_fcn8_train", 80, 0.1, 0),
     ("CM2_resnet50_train", 90, 0.2, 0),
