@@ -61,8 +61,11 @@ def test_every_way_to_compile_gives_the_same_bytes(
         pytest.skip("Python.h is not installed: no extension modules here")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(reference_build, "_ways", lambda: iter([_Way(compiler, api)]))
+    # The other tests compile all contracts in the first way, so here one of them does.
+    quick = compiler == GCC and api
+    reference = Reference.load(written(CONV, tmp_path, "conv2d_s8")) if quick else load_reference(CONV)
 
-    assert load_reference(CONV).run(CONV_INPUTS)["y"].tobytes() == conv_output()
+    assert reference.run(CONV_INPUTS)["y"].tobytes() == conv_output()
     assert len(libraries(tmp_path)) == 1
 
 
@@ -71,7 +74,7 @@ def test_a_compiler_that_fails_is_passed_over(tmp_path: Path, monkeypatch: pytes
     ways = [_Way(("false",), False), *reference_build._ways()]
     monkeypatch.setattr(reference_build, "_ways", lambda: iter(ways))
 
-    assert load_reference(CONV).run(CONV_INPUTS)["y"].tobytes() == conv_output()
+    assert Reference.load(written(CONV, tmp_path, "conv2d_s8")).run(CONV_INPUTS)["y"].tobytes() == conv_output()
 
 
 def test_no_compiler_is_said_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,6 +95,8 @@ def test_compiled_contracts_are_kept_and_a_changed_one_alone_is_compiled_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    way = next(reference_build._ways())
+    monkeypatch.setattr(reference_build, "_ways", lambda: iter([way]))  # what fails is tried once
     folder = written(CONV, tmp_path, "conv2d_s8", "lut_8")
     Reference.load(folder)
     first = libraries(tmp_path)
@@ -178,7 +183,7 @@ def test_a_changed_kernel_changes_the_result(tmp_path: Path) -> None:
 def test_standard_output_stays_clean(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    load_reference(CONV).run(CONV_INPUTS)
+    Reference.load(written(CONV, tmp_path, "conv2d_s8")).run(CONV_INPUTS)
 
     assert capfd.readouterr().out == ""
 
