@@ -25,6 +25,7 @@ from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType, Node, Quant
 from shoehorn_mcu.ops import AveragePool2d, DepthwiseConv2d, Dequantize, LinearOp, Mean, Quantize, Requantize
 from shoehorn_mcu.passes import run
+from shoehorn_mcu.planner.effort import BUDGET
 from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, quantized, steps
 from shoehorn_mcu.quantisation import samples as quantisation_samples
 from shoehorn_mcu.quantisation.measure import accuracy, output_sqnr
@@ -131,9 +132,12 @@ def attention(length: int = 64, heads: int = 2, size: int = 4) -> Any:
     return model(nodes, constants, (1, length, width))
 
 
-@pytest.mark.usefixtures("full_effort")
-def test_the_scores_of_int8_attention_are_never_whole(tmp_path: Path, gen: Gen) -> None:
+@pytest.mark.usefixtures("quick_placement")
+def test_the_scores_of_int8_attention_are_never_whole(
+    tmp_path: Path, gen: Gen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A row of them at a time, as in float32: the factor is a table, and no convolution with channels first."""
+    monkeypatch.setattr(BUDGET, "MOST_SECONDS", 0.3)
     (tmp_path / "float.onnx").write_bytes(attention().SerializeToString())
     np.savez(tmp_path / "x.npz", x=reals(8, 64, 8))
     made = gen("quantize", tmp_path / "float.onnx", "--data", tmp_path / "x.npz", "-o", tmp_path / "int8.onnx")
