@@ -155,7 +155,8 @@ def by_runtime(model: ModelProto, images: Array) -> Classes:
     """As ONNX Runtime computes."""
     session, (given,) = Runner(model), model.graph.input
     shape = _shape(model)
-    return np.array([session({given.name: x.reshape(shape)})[session.names[0]].argmax() for x in images])
+    found = session.over({given.name: x.reshape(shape)} for x in images)
+    return np.array([values[session.names[0]].argmax() for values in found])
 
 
 def by_reference(model: ModelProto, images: Array) -> Classes:

@@ -177,7 +177,7 @@ def test_an_op_does_not_write_its_inputs(op_class: type[Op]) -> None:
 
 @pytest.mark.parametrize("op_class", [c for c in ops.OPS if issubclass(c, ops.Unary)], ids=lambda c: c.__name__)
 def test_a_table_holds_the_result_of_every_stored_value_in_order(op_class: type[Op]) -> None:
-    for case in range(10):
+    for case in range(4):
         node, _, _ = sampled(op_class, case)
         assert isinstance(node.op, ops.Unary)
         table = node.op.table(node.sig)

@@ -98,7 +98,7 @@ def test_nothing_is_copied_where_the_arena_stays_the_same() -> None:
     assert (made.plan.arena_bytes, made.graph) == (without.plan.arena_bytes, graph)
 
 
-@pytest.mark.usefixtures("full_effort")
+@pytest.mark.usefixtures("full_effort", "quick_placement")
 @needs_shared
 def test_figures_of_mlperf_ic() -> None:
     model = MODELS / "mlperf-ic-resnet8-int8.tflite"
