@@ -21,7 +21,7 @@ $("search").dispatchEvent(new Event("input"));
 said.again = $("count").textContent;
 $("search").value = "";
 $("search").dispatchEvent(new Event("input"));
-for (let x = 75; x < place.width - 14; x += 3) {
+for (let x = 75; x < place.width - 14; x += 9) {
   for (let y = 24; y < place.height * 0.8; y += 5) {
     point(x, y);
     if (!$("tip").hidden) said.tips.push($("tip").textContent);

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,6 +73,7 @@ FLAGS = (
 )
 
 
+@cache
 def planned(goal: Goal = Goal.SRAM, stream: bool = False) -> build.Planned:
     most = 2560 if goal is Goal.TIME else None  # whole tensors
     return build.plan_model(DIGITS, None, Options(sram_bytes=most, goal=goal, stream_input=stream))
@@ -83,6 +85,7 @@ def unit_of(graph: Graph, request: PlanRequest) -> Unit:
     return Unit("made", made.graph, made.stages, made.plan)
 
 
+@cache
 def tight(goal: Goal = Goal.SRAM) -> build.Planned:
     """The shipped model with blocks in bands and in chunks, and with MACs done again."""
     found = build.plan_model(DIGITS, None, Options(sram_bytes=1000, goal=goal, recompute_percent=100))
