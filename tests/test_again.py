@@ -219,7 +219,7 @@ def test_a_skip_is_computed_again_where_keeping_it_does_not_fit():
     start = op_by_op(problem)
     flow = Flow(problem)
     budget = 16 * 4 + 16 * 8 + 16 * 4 + 8 * 40  # half of the skip
-    found = again(problem, start, budget, Effort(2, stop=60))
+    found = again(problem, start, budget, Effort(0.6, stop=60))
 
     assert replay(flow, start).peak > 16 * 40  # the mean needs all of b, and all of the skip waits for it
     assert found is not None
@@ -286,7 +286,7 @@ def test_between_two_orders_less_is_computed_again_than_in_the_lower_one():
 def test_equal_calls_give_equal_orders():
     problem = u_net(12)
     budget = int(0.7 * replay(Flow(problem), op_by_op(problem)).peak)
-    first, second = (again(problem, op_by_op(problem), budget, Effort(0.5, stop=60)) for _ in range(2))
+    first, second = (again(problem, op_by_op(problem), budget, Effort(0.2, stop=60)) for _ in range(2))
 
     assert first is not None
     assert first == second

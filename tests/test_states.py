@@ -245,10 +245,11 @@ def random_states(rng: np.random.Generator) -> Graph:
     return verify(Graph("states", tensors, tuple(ops), (x,), (ops[-1].output, ops[0].output), tuple(states)))
 
 
-def test_random_graphs_with_states_compute_sequences_as_the_reference(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [30, pytest.param(120, marks=pytest.mark.long)])
+def test_random_graphs_with_states_compute_sequences_as_the_reference(seeds: int, tmp_path: Path) -> None:
     """By plans for time and for SRAM; some next values are written over their states, others are copied."""
     placed = copied = rings = 0
-    for seed in range(40):
+    for seed in range(seeds):
         rng = np.random.default_rng(seed)
         graph = random_states(rng)
         graph = turn_states(graph) if seed % 4 < 3 else graph

@@ -87,7 +87,7 @@ def peak(graph: Graph, sequence: Sequence[int], terms: Terms = PLAIN) -> int:
 
 def duration(graph: Graph, sequence: Sequence[int]) -> int:
     """The sum of the durations of all steps."""
-    return sum(graph.durations[v] for v in sequence)
+    return sum(map(graph.durations.__getitem__, sequence))
 
 
 def working_set(graph: Graph, node: int) -> int:

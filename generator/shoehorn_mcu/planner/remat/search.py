@@ -157,5 +157,5 @@ class Search:
 
     def offer(self, sequence: Sequence[int]) -> None:
         """Adds a sequence within the budget that was found elsewhere."""
-        if self.best is None or duration(self._graph, sequence) < self.duration:
+        if self.best is None or (sequence != self.best and duration(self._graph, sequence) < self.duration):
             self.best = tuple(sequence)
