@@ -323,6 +323,7 @@ def test_the_document_of_a_plan_has_the_memory_of_each_row():
         PlanDocument.model_validate(short, strict=False)
 
 
+@pytest.mark.usefixtures("quick_placement")
 def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monkeypatch: pytest.MonkeyPatch):
     plan_model, plans = build.plan_model, []
 
@@ -342,6 +343,7 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monke
 
 
 @needs_qemu
+@pytest.mark.usefixtures("quick_placement")
 @pytest.mark.parametrize(
     ("board", "rooms", "streamed"),
     [

@@ -104,11 +104,11 @@ class Space:
             return range(group.start, group.end)
         found: list[int] = []
         at = group.start
-        for first, last, i in sorted(self._spans[i] for i in group.composites):
-            found.extend(range(at, first))
+        for first, last, i in sorted([self._spans[i] for i in group.composites]):
+            found += range(at, first)
             found.append(self.flow.count + i)
             at = last + 1
-        found.extend(range(at, group.end))
+        found += range(at, group.end)
         return found
 
     @cached_property
