@@ -38,8 +38,8 @@ _PIO_ENDED = build._ended
 if pio_server.POSSIBLE:
     build._ended = pio_server.ended
 
-# Orders of single rows are searched for a thirtieth of the time or less, and addresses for a sixth, but where a test asks
-# for `full_effort`.
+# Orders of single rows are searched for a thirtieth of the time or less, and addresses for a sixth, but where a test
+# asks for `full_effort`.
 _EFFORT = {(BUDGET, name): getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
 _EFFORT |= {(PLACE, name): getattr(PLACE, name) for name in ("FIRST_WORK", "WORK", "SOME_WORK", "LOWERING_WORK")}
 BUDGET.LEAST_SECONDS = BUDGET.MOST_SECONDS = 0.04
