@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from socket import SHUT_RDWR
+from typing import Any
 
 import serial
 from serial.tools import list_ports
+from serial.urlhandler import protocol_socket
 
 from shoehorn_mcu_host.base.errors import HostError, printable
 
@@ -51,6 +54,20 @@ def find(port: str | None) -> str:
     return found[0][0]
 
 
+class _Socket(protocol_socket.Serial):  # type: ignore[misc]
+    """A port `socket://`: pyserial's sleeps 0.3 s once it is closed, in which an emulator runs on for nothing."""
+
+    is_open: bool
+    _socket: Any
+
+    def close(self) -> None:
+        if self.is_open:
+            with suppress(OSError):
+                self._socket.shutdown(SHUT_RDWR)
+            self._socket.close()
+            self._socket, self.is_open = None, False
+
+
 class Port(AbstractContextManager["Port"]):
     """An open port: a device, a pty's path, or any URL of pyserial such as socket://localhost:3333.
 
@@ -60,7 +77,8 @@ class Port(AbstractContextManager["Port"]):
     def __init__(self, name: str, baud: int = BAUD):
         self.name = name
         try:
-            self._serial = serial.serial_for_url(
+            opened: Any = _Socket if name.lower().startswith("socket://") else serial.serial_for_url
+            self._serial = opened(
                 name, baudrate=baud, timeout=POLL_SECONDS, write_timeout=_WRITE_SECONDS, exclusive=True
             )
         except (OSError, ValueError) as error:  # SerialException is an OSError
