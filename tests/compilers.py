@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import ziglang
-from objects import compiled_all
+from objects import KEPT, compiled_all
 
 from shoehorn_mcu_host.base import cbuild
 
@@ -28,6 +29,30 @@ _ZIG_HEADERS = Path(ziglang.__file__).parent / "lib" / "include"
 _CLANG = (_PROGRAM, "clang")
 # It says that `-c` means nothing beside `-fsyntax-only`, unless it is told not to speak of its arguments.
 _ZIG = (*_CLANG, "-Qunused-arguments", "-ffreestanding", "-nostdinc", "-isystem", str(_ZIG_HEADERS))
+
+_INTRINSICS = ("arm_mve.h", "arm_neon.h")
+
+
+def _modules() -> tuple[str, ...]:
+    """Options of Clang by which it reads the long headers of vectors once for all sources, as modules.
+
+    A source that includes none of them, or defines what they read, sees what it sees without. The object is the same.
+    """
+    rows = [
+        f'module {Path(name).stem} [system] {{ header "{_ZIG_HEADERS / name}" export * }}\n' for name in _INTRINSICS
+    ]
+    folder, text = KEPT / "modules", "".join(rows)
+    kept = folder / "vectors.map"
+    if not kept.is_file() or kept.read_text() != text:  # a module that is older than its map is made again
+        folder.mkdir(parents=True, exist_ok=True)
+        written = folder / f"vectors.{os.getpid()}"
+        written.write_text(text)
+        written.replace(kept)
+    words = ("-fmodules", "-fno-implicit-module-maps", f"-fmodule-map-file={kept}")
+    return (*words, f"-fmodules-cache-path={folder}")
+
+
+_VECTORS = (*_ZIG, *_modules())
 
 
 @dataclass(frozen=True)
@@ -50,11 +75,11 @@ COMPILERS = (
     Compiler("zig-host", (*_ZIG, "--target=x86_64-linux-gnu")),
     Compiler("zig-cortex-m0", (*_ZIG, "--target=thumbv6m-none-eabi", "-mcpu=cortex-m0")),
     Compiler("zig-arm1176", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=arm1176jzf-s")),
-    Compiler("zig-cortex-m55", (*_ZIG, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
-    Compiler("zig-cortex-a53", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
-    Compiler("zig-cortex-a76", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a76")),
-    Compiler("zig-cortex-a710", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a76+i8mm")),
-    Compiler("zig-cortex-a7", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
+    Compiler("zig-cortex-m55", (*_VECTORS, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
+    Compiler("zig-cortex-a53", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
+    Compiler("zig-cortex-a76", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a76")),
+    Compiler("zig-cortex-a710", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a76+i8mm")),
+    Compiler("zig-cortex-a7", (*_VECTORS, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
     Compiler("zig-riscv32", (*_ZIG, "--target=riscv32-none-elf", "-march=rv32imc")),
     Compiler("gcc-host", ("gcc",)),
     Compiler("gcc-cortex-m0", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0")),
