@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from compilers import HOST, WARNINGS
 from conftest import Gen
+from objects import compiled_all
 
 from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES, MODELS
 
@@ -39,7 +39,5 @@ def test_a_model_may_have_the_name_of_any_module(gen: Gen, name: str, tmp_path: 
     (library,) = (path.name for path in (folder / "lib").iterdir() if path.name != "board")
     own = [f"-I{folder / place}" for place in ("src", "lib/board", f"lib/{library}/src")]
     sources = [*folder.glob("src/*.c"), *folder.glob("lib/*/src/*.c"), *folder.glob("lib/board/*.c")]
-    command = [*HOST, *WARNINGS, "-fsyntax-only", "-DSH_TRACE", *own, *map(str, sources)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
-    assert done.returncode == 0, done.stderr[-3000:]
+    compiled_all([*HOST, *WARNINGS, "-fsyntax-only", "-DSH_TRACE", *own], sources, tmp_path)
