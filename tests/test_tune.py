@@ -62,14 +62,15 @@ def tuned(gen: Gen, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 @pytest.fixture
-def by_three(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three images, whatever fits."""
+def by_two(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Iterator[list[tune.Trial]]]:
+    """Two images, whatever fits; gives the function that would make as few as fit."""
 
-    def thirds(of: list[tune.Trial], board: Board) -> Iterator[list[tune.Trial]]:
-        size = -(-len(of) // 3)
-        yield from (of[i : i + size] for i in range(0, len(of), size))
+    def halves(of: list[tune.Trial], board: Board) -> Iterator[list[tune.Trial]]:
+        yield from (of[: len(of) // 2], of[len(of) // 2 :])
 
-    monkeypatch.setattr(tune, "groups", thirds)
+    true = tune.groups
+    monkeypatch.setattr(tune, "groups", halves)
+    return true
 
 
 def edited(path: Path, to: Path, change: Callable[[Json], object]) -> Path:
@@ -166,7 +167,12 @@ def test_a_core_with_one_kernel_per_layer_has_nothing_to_measure(
 
 @needs_qemu
 def test_an_interrupted_run_goes_on_where_it_stopped(
-    gen: Gen, folder: Path, tuned: tuple[Json, Path], tmp_path: Path, by_three: None, monkeypatch: pytest.MonkeyPatch
+    gen: Gen,
+    folder: Path,
+    tuned: tuple[Json, Path],
+    tmp_path: Path,
+    by_two: Callable[..., Iterator[list[tune.Trial]]],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     measured, path = [], tmp_path / "t.json"
     true = cli_tune.times
@@ -184,6 +190,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(
     assert 0 < sum(map(len, kept.values())) < sum(map(len, load(tuned[1]).measured.values()))
 
     monkeypatch.setattr(cli_tune, "times", true)
+    monkeypatch.setattr(tune, "groups", by_two)
     seen: list[tune.Trial] = []
     monkeypatch.setattr(
         tune, "image", lambda group, board, make=tune.image: (seen.extend(group), make(group, board))[1]
@@ -221,7 +228,7 @@ main()
 
 @needs_qemu
 def test_a_board_unplugged_in_the_middle_is_one_line_and_what_was_measured_is_kept(
-    gen: Gen, folder: Path, tmp_path: Path, by_three: None, monkeypatch: pytest.MonkeyPatch
+    gen: Gen, folder: Path, tmp_path: Path, by_two: object, monkeypatch: pytest.MonkeyPatch
 ):
     """The board is an emulator behind a serial port; the emulator is ended while the second image runs."""
     path, flashed = tmp_path / "t.json", []
