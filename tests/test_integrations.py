@@ -229,8 +229,18 @@ ESP = {
 }
 
 
-@pytest.mark.parametrize("chip", [pytest.param(chip, marks=needs("cmake", ESP[chip][0])) for chip in ESP])
-@pytest.mark.parametrize("switched", [False, True])
+@pytest.mark.parametrize(
+    ("chip", "switched"),
+    [
+        pytest.param(chip, switched, marks=[needs("cmake", ESP[chip][0]), *([pytest.mark.long] if long else [])])
+        for chip, switched, long in (
+            ("esp32c3", True, False),
+            ("lx106", False, False),
+            ("esp32c3", False, True),
+            ("lx106", True, True),
+        )
+    ],
+)
 def test_esp_idf_builds_the_component_and_places_its_arenas(chip: str, switched: bool, tmp_path: Path):
     cpu = "rv32imc" if chip == "esp32c3" else None
     _, files = alone(MODELS / "digits.tflite", Options(cpu=cpu, sram_bytes={"sram": 600, "psram": 4096}))
