@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compilers import WARNINGS, Compiler, each_compiler
 from conftest import Gen
 from emitted import compile_library, expected, library_of, run
-from instances import instances
 from samples import graph_of, int8, random_inputs
 
 from shoehorn_mcu import ops
@@ -321,27 +319,6 @@ def test_every_contract_has_one_oracle_and_one_portable_variant() -> None:
     keys = [Instance(v, tile).key for v in CATALOGUE for tile in v.tiles]
     assert len(keys) == len(set(keys))
     assert all(v.tiles for v in CATALOGUE) and "ref" not in {v.suffix for v in CATALOGUE}
-
-
-ISA_COMPILERS = {
-    "zig-host": (Isa.C,),
-    "zig-cortex-m0": (Isa.C,),
-    "zig-arm1176": (Isa.SIMD32,),
-    "zig-cortex-m55": (Isa.MVE,),
-    "zig-cortex-a53": (Isa.NEON, Isa.VECTORS),
-}
-
-
-@each_compiler(*ISA_COMPILERS, long=("zig-host", "zig-cortex-m0", "zig-cortex-a53"))
-def test_every_variant_and_tile_compiles_for_its_instruction_set(compiler: Compiler, tmp_path: Path) -> None:
-    made = [kernel for isa in ISA_COMPILERS[compiler.name] for kernel in instances(isa)]
-    for kernel in made:
-        (tmp_path / f"{kernel.name}.c").write_text(kernel.text("made", f"{RUNTIME_C}/"))
-
-    if made:
-        compiler.run(*WARNINGS, "-O2", "-ffreestanding", sources=sorted(tmp_path.glob("*.c")), folder=tmp_path)
-
-    assert len(list(tmp_path.glob("*.o"))) == len(made)
 
 
 @pytest.mark.parametrize("board", targets.boards(), ids=lambda board: board.id)
