@@ -69,6 +69,8 @@ def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence
     from shoehorn_mcu.planner.remat.solver import solve
 
     alive = _alive(groups)
+    if (alive > max(room)).any() or (alive.sum(axis=1) > sum(room)).any():
+        return None
     scale = len(groups) * len(memories) + 1  # any waiting outweighs every preference of earlier memories
     costs = [[int(g.waits(memory) * ASSIGN.PARTS) * scale + m for m, memory in enumerate(memories)] for g in groups]
     model = cp_model.CpModel()
