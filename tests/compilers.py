@@ -28,7 +28,7 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if HO
 _ZIG_HEADERS = Path(ziglang.__file__).parent / "lib" / "include"
 _CLANG = (_PROGRAM, "clang")
 # It says that `-c` means nothing beside `-fsyntax-only`, unless it is told not to speak of its arguments.
-_ZIG = (*_CLANG, "-Qunused-arguments", "-ffreestanding", "-nostdinc", "-isystem", str(_ZIG_HEADERS))
+ZIG_CLANG = (*_CLANG, "-Qunused-arguments", "-ffreestanding", "-nostdinc", "-isystem", str(_ZIG_HEADERS))
 
 _INTRINSICS = ("arm_mve.h", "arm_neon.h")
 
@@ -52,7 +52,7 @@ def _modules() -> tuple[str, ...]:
     return (*words, f"-fmodules-cache-path={folder}")
 
 
-_VECTORS = (*_ZIG, *_modules())
+_VECTORS = (*ZIG_CLANG, *_modules())
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ class Compiler:
 
 
 COMPILERS = (
-    Compiler("zig-host", (*_ZIG, "--target=x86_64-linux-gnu")),
-    Compiler("zig-cortex-m0", (*_ZIG, "--target=thumbv6m-none-eabi", "-mcpu=cortex-m0")),
-    Compiler("zig-arm1176", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=arm1176jzf-s")),
+    Compiler("zig-host", (*ZIG_CLANG, "--target=x86_64-linux-gnu")),
+    Compiler("zig-cortex-m0", (*ZIG_CLANG, "--target=thumbv6m-none-eabi", "-mcpu=cortex-m0")),
+    Compiler("zig-arm1176", (*ZIG_CLANG, "--target=arm-none-eabihf", "-mcpu=arm1176jzf-s")),
     Compiler("zig-cortex-m55", (*_VECTORS, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
     Compiler("zig-cortex-a53", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
     Compiler("zig-cortex-a76", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a76")),
     Compiler("zig-cortex-a710", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a76+i8mm")),
     Compiler("zig-cortex-a7", (*_VECTORS, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
-    Compiler("zig-riscv32", (*_ZIG, "--target=riscv32-none-elf", "-march=rv32imc")),
+    Compiler("zig-riscv32", (*ZIG_CLANG, "--target=riscv32-none-elf", "-march=rv32imc")),
     Compiler("gcc-host", ("gcc",)),
     Compiler("gcc-cortex-m0", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0")),
     Compiler(
