@@ -154,7 +154,7 @@ def _texts(source: Path, places: Sequence[Path]) -> Iterator[bytes]:
         if path in seen:
             continue
         seen.add(path)
-        text, names = _read(str(path), path.stat().st_mtime_ns)
+        text, names = _read(path.read_bytes())
         yield text
         for name in names:
             where = [path.parent, *places] if name.startswith('"') else places
@@ -166,9 +166,12 @@ def _texts(source: Path, places: Sequence[Path]) -> Iterator[bytes]:
 
 
 @cache
-def _read(path: str, _changed: int) -> tuple[bytes, tuple[str, ...]]:
-    """A file and the names that it includes, in their quotes or brackets."""
-    text = _COMMENT.sub(b"", Path(path).read_bytes())
+def _read(whole: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """A file without its comments, and the names that it includes, in their quotes or brackets.
+
+    By what is in it, not by when it was written: within some milliseconds a file has the same time twice.
+    """
+    text = _COMMENT.sub(b"", whole)
     if any(word in text for word in _MORE):
         raise _Unknown
     found = tuple(name.decode() for name in _INCLUDE.findall(text))

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from compilers import HOST, WARNINGS
 from numpy.typing import NDArray
+from objects import compiled_all
 
 from shoehorn_mcu.emit.folder.sound import app, tables
 from shoehorn_mcu_host.base.tasks import BY_ID
@@ -161,7 +162,10 @@ class Toy:
 
 def compile_c(sources: list[Path], program: Path, compiler: tuple[str, ...], *flags: str) -> None:
     """Compiles without a warning, or the test fails with what the compiler says."""
-    command = [*compiler, *WARNINGS, "-O1", "-g", *flags, *map(str, sources), "-o", str(program)]
+    folder = program.with_name(f"{program.name}_objects")
+    folder.mkdir()
+    objects = compiled_all([*compiler, *WARNINGS, "-O1", "-g", *flags], sources, folder)
+    command = [*compiler, "-O1", *flags, *map(str, objects), "-o", str(program)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
 
