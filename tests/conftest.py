@@ -88,21 +88,43 @@ def stacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_process() -> Iterator[None]:
     """Foreign files are read in this process, where a test can change how."""
+    yield from _in_this_process()
 
+
+@pytest.fixture(scope="module")
+def module_in_one_process() -> Iterator[None]:
+    """The same for a module of tests that read hundreds of small models of their own: a process for each takes longer
+    than what it reads.
+    """
+    yield from _in_this_process()
+
+
+def _in_this_process() -> Iterator[None]:
     def answer(task: str, head: object, data: bytes = b"", limits: object = None) -> tuple[Any, bytearray]:
         module, _, name = task.partition(":")
         told, pieces = getattr(importlib.import_module(module), name)(json.loads(json.dumps(head)), bytes(data))
         return json.loads(json.dumps(told)), bytearray(b"".join(pieces))
 
-    monkeypatch.setattr(sandbox, "answer", answer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandbox, "answer", answer)
+        yield
 
 
 @pytest.fixture
 def pio_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """PlatformIO is started as users start it."""
     monkeypatch.setattr(build, "_ended", _PIO_ENDED)
+
+
+@pytest.fixture
+def full_placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Addresses of rows are searched for as long as for users."""
+    for (kind, name), effort in _EFFORT.items():
+        if kind is PLACE:
+            monkeypatch.setattr(kind, name, effort)
+    yield from _no_places_remembered()
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_a_chain_in_bands_makes_a_plan_that_groups_alone_do_not_reach(monkeypatc
     assert plan.outcome.reason.endswith(f"more work, proven minimal among {CHAINED} that fit")
 
 
-@pytest.mark.usefixtures("full_effort")
+@pytest.mark.usefixtures("full_placement")
 def test_the_library_of_chains_in_bands_computes_what_the_graph_means(tmp_path: Path):
     made = [within(part) for part in (0.98, 0.93)]
     assert len({cascade.band for each in made for cascade in each.plan.cascades}) == 2

@@ -77,7 +77,7 @@ def _branches(name: str = "made") -> Graph:
 def _same(graph: Graph, folder: Path, seed: int, stream_input: bool = False) -> None:
     """Three inferences one after the other, against numpy."""
     rng = np.random.default_rng(seed)
-    flags = ("-O1", *SANITIZERS)
+    flags = ("-O0", *SANITIZERS)
     unit = emitted.unit_of(graph, stream_input)
     vectors = [random_inputs(graph, rng) for _ in range(3)]
     found = emitted.run(unit, emitted.compile_library(unit, folder, flags=flags), vectors)

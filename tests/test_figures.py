@@ -9,6 +9,8 @@ from figures import SECONDS, TABLES, path
 
 from shoehorn_mcu.planner.effort import BUDGET
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 
 @pytest.mark.parametrize("table", TABLES)
 def test_no_figure_changes_unnoticed(table: str, monkeypatch: pytest.MonkeyPatch) -> None:

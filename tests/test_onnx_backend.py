@@ -17,6 +17,8 @@ from tests import onnx_cases
 from tests.onnx_backend import Shoehorn
 from tests.onnx_cases import Case
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 PASSED = ("passed", "folded")
 FAST = ("pytorch-operator", "pytorch-converted", "simple")
 SOME = (

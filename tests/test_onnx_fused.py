@@ -21,6 +21,8 @@ from shoehorn_mcu.importers.onnx.ops import OPS
 from shoehorn_mcu.ir import Array
 from tests.runtime import run_reference
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 RNG = np.random.default_rng(0)
 MICROSOFT = "com.microsoft"
 CLOSE = 1e-5

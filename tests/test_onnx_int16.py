@@ -20,6 +20,8 @@ from tests.board_project import needs_emulator
 from tests.test_build import BOARDS
 from tests.test_onnx import IMAGE, MIRRORED, computed, model, quantised, reals, saved
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 X_STEP, UNIT = np.float32(0.0003), np.float32(2.0**-15)
 ZERO = np.int16(0)
 

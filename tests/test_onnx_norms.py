@@ -17,6 +17,8 @@ from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array
 from tests.runtime import run_reference
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 RNG = np.random.default_rng(0)
 CLOSE = 2e-5
 """Of the largest value."""

@@ -33,6 +33,8 @@ from shoehorn_mcu.ops import (
 )
 from tests.random_nets import computed, onnx_runtime
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 RNG = np.random.default_rng(0)
 SCALE, STEP = np.float32(0.04), np.float32(0.05)
 

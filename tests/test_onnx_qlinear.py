@@ -24,6 +24,8 @@ from tests.random_nets import onnx_runtime
 from tests.runtime import run_reference
 from tests.test_onnx import IMAGE, OUT, SCALE, reals, saved
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 RNG = np.random.default_rng(0)
 MICROSOFT = "com.microsoft"
 X, Y, Z = ("x", "s", "z"), ("t", "u"), ("k", "ks", "z")

@@ -18,6 +18,8 @@ from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ops import Recurrence
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 STEPS, BATCH, INPUTS, UNITS = 5, 3, 4, 6
 

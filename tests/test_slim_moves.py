@@ -365,7 +365,7 @@ def test_made_up_networks_keep_ops_without_an_int8_form_in_float32() -> None:
     assert "Map" in kinds and 1 <= kinds.count("Quantize") <= 2
 
 
-@pytest.mark.usefixtures("full_effort")
+@pytest.mark.usefixtures("full_placement")
 @pytest.mark.parametrize("side, board", [(56, "stm32vldiscovery"), (96, "microbit")])
 def test_what_a_board_has_too_little_of_is_near_what_the_smallest_plan_needs(side: int, board: str) -> None:
     graph, prices = read(slim_nets.mobilenet(side, 1)), Prices(targets.board(board))
