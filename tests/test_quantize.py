@@ -36,6 +36,8 @@ from shoehorn_mcu.quantisation.samples import Samples
 from shoehorn_mcu.quantisation.steps import _in_float
 from shoehorn_mcu.quantisation.wide_steps import with_finer_steps
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 RNG = np.random.default_rng(1)
 IMAGE = (1, 3, 12, 12)
 CLASSES = 5

@@ -25,6 +25,8 @@ from shoehorn_mcu.quantisation.samples import Input, read_labels, read_samples
 from shoehorn_mcu.quantisation.steps import float_model, write
 from shoehorn_mcu_host.base.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 RNG = np.random.default_rng(5)
 
 

@@ -22,6 +22,8 @@ from shoehorn_mcu.ir import Array, DType, Graph, Op, TensorType
 from shoehorn_mcu.quantisation import QuantizeError, quantize_model
 from shoehorn_mcu.quantisation.exported import as_onnx
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 CLOSE = 1e-5
 SEEDS = 12
 

@@ -20,6 +20,8 @@ from tests.random_nets import Result
 from tests.random_onnx import GROWERS, random_model
 from tests.random_qdq import random_options, random_quantised
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 FLOAT, QUANTISED = 40, 20
 """Networks in every run of the suite."""
 MOST_STEPS_OF_AN_OP = 2

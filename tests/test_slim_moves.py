@@ -32,6 +32,8 @@ from shoehorn_mcu.slim.sites import label
 from tests import slim_nets
 from tests.slim_nets import Net
 
+pytestmark = pytest.mark.usefixtures("module_in_one_process")
+
 ALL = [kind.name for kind in KINDS]
 NETS: dict[str, Callable[[], ModelProto]] = {
     "googlenet": lambda: slim_nets.googlenet(28, 1),
