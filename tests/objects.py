@@ -9,18 +9,18 @@ PlatformIO's way while tests run.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from shoehorn_mcu_host.base.system import locked
 
 KEPT = Path(__file__).resolve().parents[1] / "build" / "test-objects"
 
@@ -51,18 +51,28 @@ def compiled(words: Sequence[str], folder: Path, environment: Mapping[str, str] 
         kept = KEPT / _key(words, folder)
     except (_Unknown, OSError):
         return _run(words, folder, environment)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.copyfile(kept, made)
+    if _copied(kept, made):
         return 0, ""
-    code, said = _run(words, folder, environment)
-    if code == 0 and not said:
-        made.touch()
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        handle, copy = tempfile.mkstemp(dir=kept.parent)
-        os.close(handle)
-        shutil.copyfile(made, copy)
-        Path(copy).replace(kept)
-    return code, said
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with locked(kept.with_suffix(".lock")):  # another process may be compiling it
+        if _copied(kept, made):
+            return 0, ""
+        code, said = _run(words, folder, environment)
+        if code == 0 and not said:
+            made.touch()
+            copy = kept.with_suffix(".part")
+            shutil.copyfile(made, copy)
+            copy.replace(kept)
+        return code, said
+
+
+def _copied(kept: Path, made: Path) -> bool:
+    """Whether there is such an object; it is copied."""
+    try:
+        shutil.copyfile(kept, made)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def compiled_all(command: Sequence[str], sources: Sequence[Path], folder: Path) -> list[Path]:

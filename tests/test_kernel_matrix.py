@@ -156,7 +156,7 @@ def test_a_byte_written_beyond_a_row_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "real", "each"),
     [
-        ("mps3-an547", False, 4),
+        ("mps3-an547", False, 6),
         *(pytest.param(name, True, 1, marks=pytest.mark.long) for name in WHERE if name != "virt-rv32"),
         *(pytest.param(name, False, 1, marks=pytest.mark.long) for name in WHERE),
     ],
