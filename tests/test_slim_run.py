@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -350,10 +351,13 @@ def test_without_labels_the_original_is_right(tmp_path: Path) -> None:
 
 
 def test_controls_are_compared_on_the_same_samples(tmp_path: Path) -> None:
+    begun = monotonic()
     made = slimmed(tmp_path, Still(), recipe(), control=True)
+    whole = monotonic() - begun
     names = [row.name for row in made.record.test]
     assert names[2:4] == ["original, trained on, int8", "slim network, from nothing, int8"]
     assert [trial.epochs for trial in made.record.controls] == [len(made.record.steps) + 2, len(made.record.steps) + 22]
+    assert 0 < sum(trial.seconds for trial in made.record.controls) < whole
 
 
 @pytest.mark.parametrize("stops", range(3))
