@@ -19,6 +19,7 @@ from conftest import Gen
 from pydantic import TypeAdapter, ValidationError
 
 from shoehorn_mcu_host.base.errors import FolderDamaged
+from shoehorn_mcu_host.folder import documents
 from shoehorn_mcu_host.folder.documents import Count, Name, Positive, ZeroPoint
 from shoehorn_mcu_host.folder.plan import Plan
 from shoehorn_mcu_host.folder.project import Project
@@ -44,6 +45,35 @@ def test_what_the_format_has_is_bounded(kind: Any, least: int | str, most: int |
     for beyond in (most + "x",) if isinstance(most, str) else (int(least) - 1, most + 1):
         with pytest.raises(ValidationError):
             known.validate_python(beyond)
+
+
+_END = {"name": "x", "shape": [2, 3], "dtype": "int8", "bytes": 6, "scale": 1.0, "zero_point": 0}
+_SOURCE = {"name": "x", "shape": [2, 3], "dtype": "int8", "scale": 1.0, "zero_point": 0, "order": [0, 1]}
+_PLACE = {"tensor": "x", "address": 0, "rows": 2, "row_bytes": 4}
+_TENSOR = {"shape": [2, 3], "dtype": "int8", "rows": 2, "row_bytes": 3, "scales": [1.0], "zero_points": [0], "const": 0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "sound", "change", "said"),
+    [
+        (documents.SourceEnd, _SOURCE, {"order": [1, 1]}, "order [1, 1] is none of 2 dimensions"),
+        (documents.End, _END, {"bytes": 5}, "shape [2, 3] of int8 has not 5 bytes"),
+        (documents.End, _END, {"source": {**_SOURCE, "shape": [2, 2]}}, "the file's shape [2, 2] has another size"),
+        (documents.Step, {"op": 0, "rows": [0, 1]}, {"input": 0}, "a step has either an op or an input or an output"),
+        (documents.Step, {"op": 0, "rows": [0, 1]}, {"op": None}, "a step has either an op or an input or an output"),
+        (documents.Step, {"op": 0, "rows": [0, 1]}, {"rows": [1, 1]}, "rows [1, 1] are none"),
+        (documents.Placement, _PLACE, {"slots": [0]}, "1 slots for 2 rows"),
+        (documents.Placement, {**_PLACE, "slots": [0, 4]}, {"memories": ["a"]}, "1 memories for 2 slots and 2 rows"),
+        (documents.Slide, {"window_rows": 2, "hop_rows": 2}, {"hop_rows": 3}, "a window of 2 rows takes 3 new ones"),
+        (documents.Tensor, _TENSOR, {"row_bytes": 4}, "shape [2, 3] of int8 has not 8 bytes"),
+        (documents.Tensor, _TENSOR, {"scales": [1.0, 2.0]}, "as many scales as zero points are needed"),
+        (documents.Reads, {"tensor": "x", "rows": [[0], [1]]}, {"rows": [[0], [1, 2]]}, "the same number of rows"),
+    ],
+)
+def test_what_contradicts_itself_is_named(kind: Any, sound: Any, change: Any, said: str) -> None:
+    kind.model_validate_json(json.dumps(sound))
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        kind.model_validate_json(json.dumps({**sound, **change}))
 
 
 @pytest.fixture

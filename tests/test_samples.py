@@ -325,6 +325,14 @@ def test_a_folder_that_cannot_be_read_is_refused_in_one_line(make: Callable[[Pat
     assert "\n" not in str(fault.value)
 
 
+def test_sound_of_two_channels_is_no_input_of_a_wav_file(tmp_path: Path):
+    end = End("x", (1, 2, 30), INT8, 60, 1.0, 0, Stored("sound", (1, 2, 30), INT8, 1.0, 0), (0, 1, 2))
+    (tmp_path / "x").mkdir()
+    save_wav(tmp_path / "x" / "a.wav", np.zeros(60, np.int16))
+    with pytest.raises(InputError, match=r"has shape \[1, 2, 30\], which is none of samples"):
+        samples.load(tmp_path, plan_of(end), tmp_path / "x", None, False, None)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
