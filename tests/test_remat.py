@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from shared import DATA, needs_shared
 
 from shoehorn_mcu.cli.group import main
+from shoehorn_mcu.planner.effort import REMAT
 from shoehorn_mcu.planner.remat import lasting, retention, solver
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, GraphError, parse, read
@@ -225,6 +226,17 @@ def test_equal_calls_give_equal_answers_within_the_budget(part: float):
 
     assert first == second
     assert first.sequence and first.peak <= budget
+
+
+@pytest.mark.parametrize("found", ["none", "above the budget"])
+def test_of_many_nodes_what_exceeds_the_budget_is_no_answer(found: str, monkeypatch: pytest.MonkeyPatch):
+    graph = skip_net(12)
+    budget = int(0.7 * peak(graph, graph.order))
+    monkeypatch.setattr(REMAT, "MANY_NODES", 1)
+    monkeypatch.setattr(lasting, "relieved", lambda *_: None if found == "none" else graph.order)
+    outcome = rematerialise(graph, budget, Effort(1, stop=60))
+
+    assert outcome.sequence and outcome.peak <= budget
 
 
 @pytest.mark.parametrize("blocks", [False, True])
