@@ -108,6 +108,7 @@ TWICE = np.array([1, 1, 2, 2], np.float32)
         (one("Pad", whole(0, 0, 0, 0, 0, 0, 0, 300), mode="edge"), "it takes 301 separate parts of a dimension"),
         (one("DepthToSpace", blocksize=4), "6 channels in blocks of 4 x 4"),
         (one("SpaceToDepth", blocksize=4), "9 x 8 pixels in blocks of 4 x 4"),
+        (one("SpaceToDepth", blocksize=-1), "9 x 8 pixels in blocks of -1 x -1"),
         (one("ReverseSequence", whole(1, 2), x=(4, 3)), "2 lengths of 3 sequences"),
         (one("ScatterElements", whole(0)[None], reals(1, 1), x=MATRIX), "its indices are smaller than its input in a"),
         (

@@ -28,6 +28,7 @@ from shoehorn_mcu.slim.moves import KINDS, moves
 from shoehorn_mcu.slim.moves.shrink import _lies_in_a_row
 from shoehorn_mcu.slim.price import Prices, other_kernels, with_int8_ends
 from shoehorn_mcu.slim.reading import exact
+from shoehorn_mcu.slim.regions import Grid
 from shoehorn_mcu.slim.sites import label
 from tests import slim_nets
 from tests.slim_nets import Net
@@ -365,6 +366,12 @@ def test_made_up_networks_keep_ops_without_an_int8_form_in_float32() -> None:
     assert {op.name for op in graph_of("tiny").ops} <= {op.name for op in made.ops}
     kinds = [type(op).__name__ for op in made.ops]
     assert "Map" in kinds and 1 <= kinds.count("Quantize") <= 2
+
+
+def test_windows_in_a_row_are_as_high_and_as_wide_as_all_that_they_see() -> None:
+    first, second = Grid.of((2, 3), (2, 3), Padding()), Grid.of((4, 2), (1, 2), Padding(1, 0, 0, 0))
+
+    assert second.behind(first) == Grid((2, 6), (0.5 + (1.5 - 1) * 2, 1.0 + 0.5 * 3), (2 + 3 * 2, 3 + 1 * 3))
 
 
 @pytest.mark.usefixtures("full_placement")
