@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pio_server
 import pytest
 import started
@@ -29,6 +30,19 @@ gc.disable()  # until all tests are collected: what imports make stays
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 started.listen()
+
+# Threads of ONNX Runtime spin after each inference, which takes cores from other tests.
+_SESSION = onnxruntime.InferenceSession.__init__
+
+
+def _with_one_thread(session: Any, model: Any, sess_options: Any = None, *others: Any, **named: Any) -> None:
+    if sess_options is None:
+        sess_options = onnxruntime.SessionOptions()
+        sess_options.intra_op_num_threads = sess_options.inter_op_num_threads = 1
+    _SESSION(session, model, sess_options, *others, **named)
+
+
+onnxruntime.InferenceSession.__init__ = _with_one_thread
 
 # Objects of firmware are compiled once for all tests (objects.py).
 os.environ["PLATFORMIO_EXTRA_SCRIPTS"] = f"pre:{Path(__file__).with_name('pio_objects.py')}"
