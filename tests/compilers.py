@@ -36,7 +36,8 @@ _INTRINSICS = ("arm_mve.h", "arm_neon.h")
 def _modules() -> tuple[str, ...]:
     """Options of Clang by which it reads the long headers of vectors once for all sources, as modules.
 
-    A source that includes none of them, or defines what they read, sees what it sees without. The object is the same.
+    A module does not see the macros of the source that includes it; no kernel defines one that these headers read, and
+    objects are the same with and without modules.
     """
     rows = [
         f'module {Path(name).stem} [system] {{ header "{_ZIG_HEADERS / name}" export * }}\n' for name in _INTRINSICS

@@ -7,7 +7,7 @@ import importlib
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +54,12 @@ if pio_server.POSSIBLE:
 
 # Orders of single rows are searched for a thirtieth of the time or less, and addresses for a sixth, but where a test
 # asks for `full_effort`.
-_EFFORT = {(BUDGET, name): getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
-_EFFORT |= {(PLACE, name): getattr(PLACE, name) for name in ("FIRST_WORK", "WORK", "SOME_WORK", "LOWERING_WORK")}
+_ORDERS = {name: getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
+_PLACES = {name: getattr(PLACE, name) for name in ("FIRST_WORK", "WORK", "SOME_WORK", "LOWERING_WORK")}
 BUDGET.LEAST_SECONDS = BUDGET.MOST_SECONDS = 0.04
 BUDGET.PATIENCE = 1_000_000  # a machine that stands still for a second ends no search
-for (_kind, _name), _work in _EFFORT.items():
-    if _kind is PLACE:
-        setattr(PLACE, _name, _work // 6)
+for _name, _work in _PLACES.items():
+    setattr(PLACE, _name, _work // 6)
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -135,30 +134,28 @@ def pio_started(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def full_placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Addresses of rows are searched for as long as for users."""
-    for (kind, name), effort in _EFFORT.items():
-        if kind is PLACE:
-            monkeypatch.setattr(kind, name, effort)
-    yield from _no_places_remembered()
+    yield from _placed_with(_PLACES, monkeypatch)
 
 
 @pytest.fixture
 def full_effort(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Plans are searched as long as for users: for tests of how good they are."""
-    for (kind, name), effort in _EFFORT.items():
-        monkeypatch.setattr(kind, name, effort)
-    yield from _no_places_remembered()
+    for name, seconds in _ORDERS.items():
+        monkeypatch.setattr(BUDGET, name, seconds)
+    yield from _placed_with(_PLACES, monkeypatch)
 
 
 @pytest.fixture
 def quick_placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Addresses of rows are searched for with little effort: for tests that ask for no smallest arena."""
-    for name, few in (("FIT_ROUNDS", 5), ("RUNS", 90), ("WORK", 20_000), ("LOWERING_WORK", 20_000), ("SEARCH", 0.02)):
-        monkeypatch.setattr(PLACE, name, few)
-    yield from _no_places_remembered()
+    few = {"FIT_ROUNDS": 5, "RUNS": 90, "WORK": 20_000, "LOWERING_WORK": 20_000, "SEARCH": 0.02}
+    yield from _placed_with(few, monkeypatch)
 
 
-def _no_places_remembered() -> Iterator[None]:
-    """What was found with another effort is forgotten, before a test and after it."""
+def _placed_with(efforts: Mapping[str, float], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Addresses that were found with another effort are forgotten, before a test and after it."""
+    for name, effort in efforts.items():
+        monkeypatch.setattr(PLACE, name, effort)
     remembered = (place._placed, place._tries)
     for each in remembered:
         each.cache_clear()

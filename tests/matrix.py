@@ -73,8 +73,7 @@ KEPT = "kept"
 SUBNORMAL = "subnormal"
 """Name of cases with numbers below 2^-126."""
 
-_MANY = 20  # cases of an instance
-_FEW = 20  # of which none is left out
+_FEW = 20  # cases of an instance, of which none is left out
 
 SEEDS = 6  # random samples of each op
 CLAMPS = (ops.Clamp(-9, 127), ops.Clamp(-128, 9))  # of the first two, where the op has a clamp
@@ -968,7 +967,7 @@ def overwriting(isas: Sequence[targets.Isa]) -> Matrix:
     kept, seen = [], Counter[str]()
     for graph, kernel in pairs:
         seen[kernel.key] += 1
-        if count[kernel.key] < _MANY or seen[kernel.key] % 4 == 1:
+        if count[kernel.key] <= _FEW or seen[kernel.key] % 4 == 1:
             kept.append((graph, kernel))
     return Matrix(merged([_copied(graph) for graph, _ in kept]), tuple(kernel for _, kernel in kept))
 

@@ -12,6 +12,7 @@ from shoehorn_mcu.planner.effort import BUDGET
 pytestmark = pytest.mark.usefixtures("module_in_one_process")
 
 
+@pytest.mark.usefixtures("full_placement")
 @pytest.mark.parametrize("table", TABLES)
 def test_no_figure_changes_unnoticed(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a change is meant, `python -m tests.figures --write` writes the tables anew."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import ziglang
 
-ZIG = shutil.which("zig", path=str(Path(ziglang.__file__).parent))  # which `python -m ziglang` starts after Python
+ZIG = shutil.which("zig", path=str(Path(ziglang.__file__).parent))  # the program that `python -m ziglang` starts
 
 # -ffp-contract=off: a fused multiply-add rounds once where the reference rounds twice
 OPTIMISE = (

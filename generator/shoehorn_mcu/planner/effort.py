@@ -253,7 +253,7 @@ class REMAT:
     COPIES = 8  # of one node at most
     WALKERS = 2
     CHUNKS = 40  # parts of a phase; the search may stop between two
-    BRIEF_WORK = 8_000_000  # of a phase, whose parts take a millisecond at most: no threads
+    BRIEF_WORK = 8_000_000  # the most work of a phase that takes no threads: each part takes a millisecond at most
     SEARCH_SHARE = 0.5  # of the seconds: for the local search, as work
     BOUND_SHARE = 0.05  # of the seconds: for CP-SAT at each bound, as deterministic time
     FIXED_SHARE = 0.6  # of the seconds: for CP-SAT in a fixed order, as deterministic time

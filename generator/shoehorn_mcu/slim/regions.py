@@ -64,7 +64,7 @@ class Grid:
         return cls(stride, ((high - 1) / 2 - padding.top, (wide - 1) / 2 - padding.left), window)
 
     def behind(self, before: Grid) -> Grid:
-        """The grid of two ops in a row: `before` is the grid of the first op, this one that of the second."""
+        """The grid of two ops in a row. `before` is the grid of the first op, `self` that of the second op."""
         (down, across), (high, wide) = before.stride, before.window
         return Grid(
             (down * self.stride[0], across * self.stride[1]),

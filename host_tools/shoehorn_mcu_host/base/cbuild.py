@@ -132,7 +132,7 @@ def compilers() -> Iterator[tuple[str, ...]]:
 
 
 def zig() -> str | None:
-    """The program of the package ziglang, which `python -m ziglang` starts too, after Python; None: not installed."""
+    """The path of the program that `python -m ziglang` starts; None: the package ziglang is not installed."""
     found = importlib.util.find_spec("ziglang")
     return shutil.which("zig", path=str(Path(found.origin).parent)) if found and found.origin else None
 

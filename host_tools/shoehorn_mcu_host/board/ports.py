@@ -55,7 +55,7 @@ def find(port: str | None) -> str:
 
 
 class _Socket(protocol_socket.Serial):  # type: ignore[misc]
-    """A port `socket://`: pyserial's sleeps 0.3 s once it is closed, in which an emulator runs on for nothing."""
+    """pyserial's `socket://` port without its sleep of 0.3 s after closing, during which an emulator computes on."""
 
     is_open: bool
     _socket: Any

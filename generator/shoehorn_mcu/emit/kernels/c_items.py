@@ -242,7 +242,7 @@ def _items_in(lines: tuple[str, ...], file: str, begins: bool) -> tuple[str, tup
                 comment.append(line.strip())
             continue
         directive = _LINE.match(line)
-        if title is None:  # the comment of a file stands before its guard or before its first include
+        if title is None:  # a file's first comment is its title where the guard or an include follows
             title = ""
             if directive:
                 title = "\n".join(comment).strip()

@@ -69,6 +69,7 @@ def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence
     from shoehorn_mcu.planner.remat.solver import solve
 
     alive = _alive(groups)
+    # No memory has room for some group, or all memories together have no room for the groups of some moment.
     if (alive > max(room)).any() or (alive.sum(axis=1) > sum(room)).any():
         return None
     scale = len(groups) * len(memories) + 1  # any waiting outweighs every preference of earlier memories
