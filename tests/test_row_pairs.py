@@ -250,6 +250,18 @@ def test_a_row_that_may_not_lie_right_over_the_one_it_replaces_stays_single() ->
     assert pairs is not None and pairs.ops == {"conv0", "conv1"}
 
 
+def test_a_row_that_is_shorter_than_the_one_it_replaces_stays_single() -> None:
+    """The second row of a pair would begin before the row that it replaces."""
+    problem = in_a_row()
+    shorter = tuple(replace(spec, row_bytes=48) if spec.name == "t3" else spec for spec in problem.tensors)
+    pairs = in_pairs(replace(problem, tensors=shorter), {"conv0", "conv1"})
+    wanted = in_pairs(replace(problem, tensors=shorter), {"conv0", "conv1", "add"})
+
+    assert pairs is not None and pairs.ops == {"conv0", "conv1"}
+    assert wanted is not None and wanted.ops == {"conv0", "conv1", "add"}
+    assert wanted.problem.ops[2].in_place is None
+
+
 @pytest.mark.parametrize(
     ("changed", "found"),
     [

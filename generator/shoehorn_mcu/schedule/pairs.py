@@ -6,7 +6,7 @@ can use such kernels, for at most twice the bytes of the tensors that they write
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.kernels.choice import with_scratch
@@ -53,12 +53,14 @@ def by_two(stages: Sequence[Stage]) -> frozenset[str]:
 def in_pairs(problem: Problem, wanted: Collection[str]) -> Pairs | None:
     """The problem in which the `wanted` ops write pairs of rows, where their rows can be pairs.
 
-    Ops that write over these pairs, row by row, do so as well. None where there are no such ops.
+    Ops that write over these pairs, row by row, do so as well, where their rows are as long. None where there are no
+    such ops.
     """
+    size = {spec.name: spec.row_bytes for spec in problem.tensors}
     free = {spec.name for spec in problem.tensors} - {*_bound(problem)}
     ops, tensors = set[str](), set[str]()
     for op in problem.ops:
-        over = op.in_place in tensors and op.behind is None and not op.operands
+        over = op.in_place in tensors and _lies_on_pairs(op, size) and not op.operands
         if op.writes in free and (op.name in wanted or (over and _by_row(op))):
             ops.add(op.name)
             tensors.add(op.writes)
@@ -67,7 +69,7 @@ def in_pairs(problem: Problem, wanted: Collection[str]) -> Pairs | None:
     made = replace(
         problem,
         tensors=tuple(_pair(spec) if spec.name in tensors else spec for spec in problem.tensors),
-        ops=tuple(_op(op, tensors) for op in problem.ops),
+        ops=tuple(_op(op, tensors, size) for op in problem.ops),
         blocks=(),
     )
     return Pairs(made, frozenset(ops), frozenset(tensors))
@@ -94,16 +96,21 @@ def _by_row(op: OpSpec) -> bool:
     return rows == [tuple((y,) for y in range(len(rows[0])))]
 
 
+def _lies_on_pairs(op: OpSpec, size: Mapping[str, int]) -> bool:
+    """Whether both rows of a pair lie on those that they may overwrite, where the first one does."""
+    return op.in_place is not None and op.behind is None and size[op.writes] == size[op.in_place]
+
+
 def _pair(spec: TensorSpec) -> TensorSpec:
     return replace(spec, rows=spec.rows // 2, row_bytes=2 * spec.row_bytes)
 
 
-def _op(op: OpSpec, tensors: set[str]) -> OpSpec:
+def _op(op: OpSpec, tensors: set[str], size: Mapping[str, int]) -> OpSpec:
     """The op with pairs where it writes, and where it reads."""
     count = 2 if op.writes in tensors else 1
     reads = tuple(_read(read, count, 2 if read.tensor in tensors else 1) for read in op.reads)
     over = op.in_place is not None and (op.in_place in tensors) == (count == 2)
-    kept = over and (count == 1 or op.behind is None)
+    kept = over and (count == 1 or _lies_on_pairs(op, size))
     return replace(
         op,
         reads=reads,
