@@ -10,7 +10,7 @@ import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,9 @@ CORES: Mapping[str, Core] = {
 
 _ZIG = (cbuild.zig() or "zig", "cc")
 _FLAGS = ("-O2", "-ffp-contract=off", "-fno-sanitize=all", "-D_GNU_SOURCE", "-std=gnu11", "-w")
+
+Compiled = Callable[[str, Sequence[str], Sequence[Path], Path], list[Path]]
+"""Of a core's name, the options, the sources of a library, which include no header of a libc, and a folder: objects."""
 
 _MAIN = """
 #include <stdio.h>
@@ -159,12 +162,14 @@ def run(
     count: bool = False,
     files: Bundle | None = None,
     given: Mapping[str, Array] | None = None,
+    compiled: Compiled | None = None,
 ) -> Ran:
     """Builds the library, or these files of it, below `folder` and runs it once on the arrays `given`, or on zeros.
 
-    `count`: the instructions of its ops, too.
+    `count`: the instructions of its ops, too. `compiled` makes objects of the library for programs that are not
+    counted; without it zig does.
     """
-    program = _built(unit, core, folder, ("-DSH_TRACE",), given is not None, files, optimised=count)
+    program = _built(unit, core, folder, ("-DSH_TRACE",), given is not None, files, count, compiled)
     told = folder / "counts"
     rows, order = _steps(_ran(unit, core, program, told if count else None, given))
     return Ran(rows, _counted(told, order) if count else {})
@@ -194,33 +199,35 @@ def _built(
     reads: bool,
     files: Bundle | None = None,
     optimised: bool = True,
+    compiled: Compiled | None = None,
 ) -> Path:
     """The program of a library; with `reads` it takes its inputs from its standard input."""
     for path, data in (files or library_of(unit)).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    if not optimised:  # many calls as they stand compile faster
-        calls = folder / "src" / f"{unit.name}.c"
-        calls.write_text("#pragma clang optimize off\n" + calls.read_text())
     ends = _inputs(unit) if reads else ()
     taken = "".join(_READ.format(name=unit.name, suffix=each, size=unit.type(of).bytes) for each, of in ends)
     (folder / "src" / "main.c").write_text(_MAIN.format(name=unit.name, reads=taken))
     of = CORES[core]
     compile_ = (*_ZIG, "-target", of.target if optimised else _target(of), f"-mcpu={of.zig}")
-    sources = sorted((folder / "src").rglob("*.c"))
+    options = (*_FLAGS, *defines, f"-I{folder / 'src'}")
 
-    def compiled(source: Path) -> str:
-        made = str(source.with_suffix(".o"))
-        if not defines and Path(made).exists() and source.stem not in ("main", unit.name):
-            return made
-        subprocess.run([*compile_, *_FLAGS, *defines, f"-I{folder / 'src'}", "-c", str(source), "-o", made], check=True)
+    def by_zig(source: Path) -> Path:
+        made = source.with_suffix(".o")
+        if defines or not made.exists() or source.stem in ("main", unit.name):
+            subprocess.run([*compile_, *options, "-c", str(source), "-o", str(made)], check=True)
         return made
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        objects = list(pool.map(compiled, sources))
+    sources = sorted((folder / "src").rglob("*.c"))
+    if compiled and not optimised:
+        sources.remove(folder / "src" / "main.c")
+        objects = [by_zig(folder / "src" / "main.c"), *compiled(core, options, sources, folder)]
+    else:
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            objects = list(pool.map(by_zig, sources))
     # For the architecture alone: zig makes its libraries for every core that is named.
     link = (*compile_, "-static") if optimised else (*_ZIG, "-target", _target(of))
-    subprocess.run([*link, *objects, "-o", str(folder / "program")], check=True)
+    subprocess.run([*link, *map(str, objects), "-o", str(folder / "program")], check=True)
     return folder / "program"
 
 

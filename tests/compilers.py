@@ -53,7 +53,7 @@ def _modules() -> tuple[str, ...]:
     return (*words, f"-fmodules-cache-path={folder}")
 
 
-_VECTORS = (*ZIG_CLANG, *_modules())
+VECTORS = (*ZIG_CLANG, *_modules())
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ COMPILERS = (
     Compiler("zig-host", (*ZIG_CLANG, "--target=x86_64-linux-gnu")),
     Compiler("zig-cortex-m0", (*ZIG_CLANG, "--target=thumbv6m-none-eabi", "-mcpu=cortex-m0")),
     Compiler("zig-arm1176", (*ZIG_CLANG, "--target=arm-none-eabihf", "-mcpu=arm1176jzf-s")),
-    Compiler("zig-cortex-m55", (*_VECTORS, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
-    Compiler("zig-cortex-a53", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
-    Compiler("zig-cortex-a76", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a76")),
-    Compiler("zig-cortex-a710", (*_VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a76+i8mm")),
-    Compiler("zig-cortex-a7", (*_VECTORS, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
+    Compiler("zig-cortex-m55", (*VECTORS, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
+    Compiler("zig-cortex-a53", (*VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
+    Compiler("zig-cortex-a76", (*VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a76")),
+    Compiler("zig-cortex-a710", (*VECTORS, "--target=aarch64-none-elf", "-mcpu=cortex-a76+i8mm")),
+    Compiler("zig-cortex-a7", (*VECTORS, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
     Compiler("zig-riscv32", (*ZIG_CLANG, "--target=riscv32-none-elf", "-march=rv32imc")),
     Compiler("gcc-host", ("gcc",)),
     Compiler("gcc-cortex-m0", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0")),

@@ -1,10 +1,10 @@
 """Objects that tests compile are kept by their content, so that what several tests compile is compiled once.
 
 An object is known by a hash of the compiler, its options and all that the source includes, not by where the files are.
-Lines that are comments do not count, nor do macros and prototypes that nothing in the source mentions: most sources of
-an application are the same for all models, though each includes the model's header. The folder is git-ignored, shared
-by all processes of a run, and grows until `make clean`. Firmware takes the same road: `pio_objects.py` is in
-PlatformIO's way while tests run.
+Lines that are comments do not count, nor do macros, prototypes and types that nothing in the source mentions: most
+sources of an application are the same for all models, though each includes the model's header, and so are kernels. The
+folder is git-ignored, shared by all processes of a run, and grows until `make clean`. Firmware takes the same road:
+`pio_objects.py` is in PlatformIO's way while tests run.
 """
 
 from __future__ import annotations
@@ -29,8 +29,14 @@ _MORE = (b"incbin", b"__has_include", b"__FILE__", b"__DATE__", b"__TIME__")
 """What makes an object of more than the text that is included, or of where it is."""
 _COMMENT = re.compile(rb"^[ \t]*//[^\\\n]*$", re.MULTILINE)
 _LINE = re.compile(
-    rb"^(?:#define[ ]+(?P<macro>\w+)\b(?:.*[^\\\n])?|[A-Za-z_][\w ]*[ *](?P<function>\w+)\([\w ,*]*\);)$", re.MULTILINE
+    rb"^(?:#define[ ]+(?P<macro>\w+)\b(?:(?:.*\\\n)*.*[^\\\n])?"
+    rb"|[A-Za-z_][\w ]*[ *](?P<function>\w+)\([\w ,*\[\]\n]*\);"
+    rb"|\w+_fn (?P<kernel>\w+);"
+    rb"|typedef struct \{\n(?:(?:[ ].*)?\n)+\} (?P<type>\w+);"
+    rb"|(?:static|SH_INLINED) [\w ]*[ *](?P<inlined>\w+)\([\w ,*\[\]\n]*\)\n\{\n(?:(?:[^}].*)?\n)*\})$",
+    re.MULTILINE,
 )
+"""Macros, prototypes, types and functions that a header defines, as they are written here."""
 _ASSERTION = re.compile(rb"^_Static_assert\(.*?\);$", re.MULTILINE | re.DOTALL)
 _NAMES = re.compile(rb"^(?:#include \".*|#ifndef (\w+_H)\n#define \1)$", re.MULTILINE)
 """Lines with names of files whose contents count."""
@@ -113,7 +119,7 @@ def _key(words: Sequence[str], folder: Path) -> str:
 class _Text:
     """A file of C in two parts."""
 
-    lines: tuple[tuple[bytes, bytes, frozenset[bytes]], ...]  # a macro or a prototype: its name, its text, its words
+    lines: tuple[tuple[bytes, bytes, frozenset[bytes]], ...]  # a _LINE: its name, its text, its words
     rest: bytes  # without lines that are comments
     words: frozenset[bytes]  # of the rest
     assertions: bytes
@@ -123,7 +129,7 @@ class _Text:
     @cache
     def of(text: bytes) -> _Text:
         named = _NAMES.sub(b"#", text)
-        lines = [(found["macro"] or found["function"], found[0]) for found in _LINE.finditer(named)]
+        lines = [(next(filter(None, found.groups())), found[0]) for found in _LINE.finditer(named)]
         left = _LINE.sub(b"", named)
         rest = _ASSERTION.sub(b"", left)
         return _Text(
@@ -136,12 +142,13 @@ class _Text:
 
 
 def _mentioned(texts: Sequence[bytes], is_main: bool) -> Iterator[bytes]:
-    """What counts of a source and of what it includes, where they are of an application; else all.
+    """What counts of a source and of what it includes, where they are of an application or kernels; else all.
 
     Each firmware has a main.c, which keeps what is asserted when it is compiled.
     """
     parts = [_Text.of(text) for text in texts]
-    if not any(b"APP_CONFIG_H" in text for text in texts) or any(part.pastes for part in parts):
+    generated = any(b"APP_CONFIG_H" in text or b"_KERNELS_H" in text for text in texts)
+    if not generated or any(part.pastes for part in parts):
         yield from texts
         return
     words = set[bytes]().union(*(part.words for part in parts))
@@ -169,10 +176,8 @@ def _texts(source: Path, places: Sequence[Path]) -> Iterator[bytes]:
         for name in names:
             where = [path.parent, *places] if name.startswith('"') else places
             found = next((place / name[1:-1] for place in where if (place / name[1:-1]).is_file()), None)
-            if found is not None:
+            if found is not None:  # else it is the compiler's, or behind an #if that is false
                 left.append(Path(os.path.normpath(found)))
-            elif name.startswith('"'):
-                raise _Unknown
 
 
 @cache

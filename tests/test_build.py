@@ -272,6 +272,20 @@ def test_pio_run_works_by_hand_and_needs_no_registry(tmp_path, monkeypatch):
     assert (folder / ".pio/build/native/firmware.elf").is_file()
 
 
+def test_pio_run_by_hand_without_the_compiler_says_how_to_get_it(tmp_path):
+    """A `sitecustomize` hides the package from PlatformIO's processes."""
+    folder, hidden = write_hello(tmp_path / "hello", "microbit"), tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['ziglang'] = None\n")
+    environment = {"HOME": str(Path.home()), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(hidden)}
+    command = [sys.executable, "-m", "platformio", "run"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+    assert done.returncode != 0
+    assert "Error: no compiler: " in done.stderr and "-m pip install ziglang" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_two_folders_do_not_share_a_platform(tmp_path):
     for name in ("one", "two"):
         build(Project.open(write_hello(tmp_path / name, "native")))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from board_project import needs_emulator
 from kernel_faults import Fault, fault, planted
-from matrix import Matrix, Symbol, X, cases, folder_of, leave_calls, merged, symbols_of, unit
+from matrix import Matrix, Symbol, X, cases, folder_of, leave, merged, symbols_of, unit
 
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.emit.model.weights import constants
@@ -94,7 +94,7 @@ class _Firmware:
     def __init__(self, of: Matrix, target: Board, folder: Path, faults: list[Fault]) -> None:
         made = unit(of, target)
         write(planted(folder_of(made, target), "matrix", faults, of.kernels), folder)
-        leave_calls(folder)
+        leave(folder / "lib/matrix/src/matrix.c")
         self._project = Project.open(folder)
         build(self._project)
         self._facts: dict[str, Any] = {**COUNTER[target.id], "out": folder / "counts"}

@@ -85,11 +85,20 @@ def test_an_option_makes_another_object(bench: Bench) -> None:
     assert [bench.run("one"), bench.run("one", "-O1"), bench.run("one", "-O1")] == [1, 2, 2]
 
 
-@pytest.mark.parametrize("line", ["#include NAME", '#include "none.h"', "char *f = __FILE__;"])
+@pytest.mark.parametrize("line", ["#include NAME", "char *f = __FILE__;"])
 def test_what_only_the_compiler_knows_is_compiled_each_time(bench: Bench, line: str) -> None:
     bench.write("one", "near.h", f"{line}\n")
 
     assert [bench.run("one"), bench.run("one")] == [1, 2]
+
+
+def test_a_header_that_is_not_there_counts_as_soon_as_it_is(bench: Bench) -> None:
+    for folder in ("one", "other"):
+        bench.write(folder, "main.c", '#ifdef MORE\n#include "more.h"\n#endif\n')
+    assert [bench.run("one"), bench.run("other")] == [1, 1]
+    bench.write("other", "more.h", "int z;\n")
+
+    assert bench.run("other") == 2
 
 
 def test_a_source_that_is_only_read_is_read_once(bench: Bench) -> None:
@@ -155,6 +164,53 @@ def test_a_source_that_mentions_nothing_of_a_model_is_compiled_once_for_all(appl
 )
 def test_what_is_mentioned_makes_another_object(application: Bench, line: str) -> None:
     assert _source(application, "part.c", f'#include "near.h"\n{line}\n') == [1, 2]
+
+
+KERNELS = """#ifndef SHOEHORN_KERNELS_H
+#define SHOEHORN_KERNELS_H
+#define SH_INLINED static inline
+typedef struct {{
+    int x; // first
+
+    int y{number};
+}} sh_type;
+
+typedef int sh_fn(const sh_type *op,
+    int *x);
+
+sh_fn kernel_{number};
+static inline int sh_inlined(int x)
+{{
+#if ONE
+    return x + {number};
+#endif
+}}
+
+SH_INLINED int sh_caller(int x)
+{{
+    return sh_inlined(x);
+}}
+#endif
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"),
+    [
+        ("int x;", [1, 1]),
+        ("sh_type *op;", [1, 2]),
+        ("sh_fn *kernel = 0;", [1, 2]),
+        ("int x = sh_inlined(1);", [1, 2]),
+        ("int x = sh_caller(1);", [1, 2]),
+    ],
+)
+def test_what_a_kernel_does_not_mention_of_the_kernels_header_does_not_count(
+    bench: Bench, line: str, runs: list[int]
+) -> None:
+    for number, folder in enumerate(("one", "other")):
+        bench.write(folder, "near.h", KERNELS.format(number=number))
+
+    assert _source(bench, "part.c", f'#include "near.h"\n{line}\n') == runs
 
 
 def test_what_headers_assert_counts_in_the_main_file(application: Bench) -> None:

@@ -14,11 +14,6 @@ project = Path(env.subst("$PROJECT_DIR"))
 platform = Path(env.PioPlatform().get_dir())
 sys.path.insert(0, str(platform / "builder"))
 
-import esp  # noqa: E402
-import image  # noqa: E402
-import toolchain  # noqa: E402
-import upload  # noqa: E402
-
 
 def fail(message):
     """Ends the build with one line."""
@@ -32,6 +27,11 @@ if platform.resolve() != (project / "platform").resolve():
     fail(f"this folder is a copy that still refers to {platform.parent}; delete {project / '.pio'} and build again")
 if find_spec("ziglang") is None:
     fail(f"no compiler: {env.subst('$PYTHONEXE')} -m pip install ziglang")
+
+import esp  # noqa: E402
+import image  # noqa: E402
+import toolchain  # noqa: E402
+import upload  # noqa: E402
 
 tools = toolchain.tools(board["shoehorn"]["cpu"])
 zig = f'"{toolchain.ZIG}"'
