@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from shoehorn_mcu.planner.effort import BUDGET, PLACE
 from shoehorn_mcu.planner.placement import place
 from shoehorn_mcu_host.base import sandbox
 from shoehorn_mcu_host.firmware import build
+from shoehorn_mcu_host.firmware import objects as firmware_objects
 
 gc.disable()  # until all tests are collected: what imports make stays
 
@@ -52,6 +54,9 @@ _PIO_ENDED = build._ended
 if pio_server.POSSIBLE:
     build._ended = pio_server.ended
 
+# Most objects of a firmware are those of other firmware: their stack is read once.
+firmware_objects.code_of = lru_cache(1000)(firmware_objects.code_of)
+
 # Orders of single rows are searched for a thirtieth of the time or less, and addresses for a sixth, but where a test
 # asks for `full_effort`.
 _ORDERS = {name: getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
@@ -62,9 +67,23 @@ for _name, _work in _PLACES.items():
     setattr(PLACE, _name, _work // 6)
 
 
+_KEPT = {
+    "MALLOC_MMAP_THRESHOLD_": f"{1 << 28}",
+    "MALLOC_TRIM_THRESHOLD_": f"{1 << 29}",
+    "MALLOC_TOP_PAD_": f"{1 << 24}",
+}
+for _name in _KEPT:
+    os.environ.pop(_name, None)  # what this process starts does not inherit it
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than there are cores: at any time some wait for emulators and compilers."""
     return len(os.sched_getaffinity(0)) + 1
+
+
+def pytest_xdist_setupnodes() -> None:
+    """Workers keep the memory that they free: most arrays of tests are small, and the next ones are as large."""
+    os.environ.update(_KEPT)
 
 
 def pytest_collection_finish() -> None:

@@ -75,10 +75,12 @@ def _written_for(compiler: Compiler, folder: Path) -> list[Path]:
     return [path for isa in isas for path in write_instances(folder, isa)]
 
 
+IN_MATRIX = ("zig-cortex-m55", "zig-cortex-a53", "zig-riscv32", "zig-cortex-a76", "zig-cortex-a710", "zig-cortex-a7")
+"""Compilers that make the kernel matrix without a warning (tests/matrix.py, tests/user_matrix.py)."""
+
+
 @each_compiler(
-    *("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55"),
-    *("zig-cortex-a53", "zig-cortex-a76", "zig-cortex-a710", "zig-cortex-a7", "gcc-cortex-a7"),
-    *("zig-riscv32", "gcc-riscv32"),
+    *("zig-arm1176", "gcc-cortex-m4", "gcc-cortex-m55", "gcc-cortex-a7", "gcc-riscv32", *IN_MATRIX), long=IN_MATRIX
 )
 def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
     sources = _written_for(compiler, tmp_path)

@@ -10,9 +10,10 @@
 #define SH_INLINED static inline
 #endif
 
-// Keep out of line: rarely executed, so it must not use registers of the hot path.
+// Keep out of line: rarely executed, so it must not use registers of the hot path. Not each file
+// that has it calls it.
 #if defined(__GNUC__)
-#define SH_APART static __attribute__((noinline))
+#define SH_APART static __attribute__((noinline, unused))
 #else
 #define SH_APART static
 #endif

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -58,8 +59,8 @@ def _uleb128(data: bytes) -> int:
 class _Object:
     """One object file."""
 
-    def __init__(self, file: Path, elf: ELFFile) -> None:
-        self.file = file
+    def __init__(self, name: str, elf: ELFFile) -> None:
+        self.file = name
         self.elf = elf
         self.machine: str = elf["e_machine"]
         self.sections: list[Section] = list(elf.iter_sections())
@@ -74,7 +75,7 @@ class _Object:
             symbol = self.by_section.get(symbol["st_shndx"])  # type: ignore[index]
             return None if symbol is None else self.name(symbol)
         if info["type"] == "STT_FUNC" and info["bind"] == "STB_LOCAL":
-            return f"{symbol.name} ({self.file.name})"  # type: ignore[attr-defined]
+            return f"{symbol.name} ({self.file})"  # type: ignore[attr-defined]
         known = info["type"] == "STT_FUNC" or symbol["st_shndx"] == "SHN_UNDEF"  # type: ignore[index]
         return symbol.name if known else None  # type: ignore[attr-defined]
 
@@ -100,13 +101,15 @@ class _Object:
         return sorted((s["st_value"], s.name[1]) for s in own if re.match(r"\$[atxd]", s.name))
 
 
-def _read(obj: _Object, code: Code) -> None:
+def code_of(name: str, content: bytes) -> Code:
+    """Every function of an object file of this name."""
+    obj, code = _Object(name, ELFFile(BytesIO(content))), Code()
     frames = obj.frames()
     functions = {}
     for index, symbol in obj.by_section.items():
-        name = obj.name(symbol)
-        assert name is not None
-        functions[index] = Function(name, frames.get(index), symbol["st_info"]["bind"] == "STB_WEAK")
+        own = obj.name(symbol)
+        assert own is not None
+        functions[index] = Function(own, frames.get(index), symbol["st_info"]["bind"] == "STB_WEAK")
     patched: defaultdict[int, set[int]] = defaultdict(set)
     for section, offset, kind, target in obj.relocations():
         patched[section].add(offset)
@@ -122,6 +125,7 @@ def _read(obj: _Object, code: Code) -> None:
         if found.calls_itself:
             function.calls.add(function.name)
         code.add(function)
+    return code
 
 
 def deepest(frame: int, moves: Sequence[int]) -> int:
@@ -142,7 +146,9 @@ def read(files: list[Path]) -> Code:
     """Every function of the object files."""
     code = Code()
     for file in sorted(files):
-        with file.open("rb") as stream:
-            _read(_Object(file, ELFFile(stream)), code)
+        found = code_of(file.name, file.read_bytes())
+        code.taken |= found.taken
+        for function in found.functions.values():
+            code.add(function)
     code.taken &= set(code.functions)
     return code

@@ -23,7 +23,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -87,13 +87,17 @@ class _Contract:
         seen = set()
         while left:
             path = left.pop()
-            if path not in seen and (self.runtime / path).is_file():  # the compiler says what is missing
-                seen.add(path)
+            if path in seen:
+                continue
+            seen.add(path)
+            try:
                 text = (self.runtime / path).read_bytes()
-                digest.update(f"{path}\0{len(text)}\0".encode())
-                digest.update(text)
-                beside = posixpath.dirname(path)
-                left += [posixpath.normpath(posixpath.join(beside, p.decode())) for p in _INCLUDED.findall(text)]
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):  # the compiler says what is missing
+                continue
+            digest.update(f"{path}\0{len(text)}\0".encode())
+            digest.update(text)
+            beside = posixpath.dirname(path)
+            left += [posixpath.normpath(posixpath.join(beside, p.decode())) for p in _INCLUDED.findall(text)]
         return digest.digest()
 
 
@@ -148,9 +152,10 @@ def _ways() -> Iterator[_Way]:
 
 def _built(way: _Way, contracts: Sequence[_Contract]) -> Kernels:
     """The libraries that have the contracts; those that are in none are compiled to one."""
-    made = {contract: _kept(way.key(contract)) for contract in contracts}
+    kept = _Kept(cbuild.cache_folder())
+    made = {contract: kept.library(way.key(contract)) for contract in contracts}
     if missing := [contract for contract, library in made.items() if library is None]:
-        made |= dict.fromkeys(missing, _compile(way, missing))
+        made |= dict.fromkeys(missing, _compile(way, missing, kept))
     found: dict[str, Library] = {}
     for path in sorted({path for path in made.values() if path is not None}):
         inside = [contract for contract, library in made.items() if library == path]
@@ -158,20 +163,28 @@ def _built(way: _Way, contracts: Sequence[_Contract]) -> Kernels:
     return Kernels(found)
 
 
-def _entry(key: str) -> Path:
-    return cbuild.cache_folder() / f"{_NAME}{key}.entry"
+@dataclass(frozen=True)
+class _Kept:
+    """The libraries in the cache folder."""
 
+    folder: Path
+    _contents: dict[Path, str] = field(default_factory=dict)  # a hash of each library
 
-def _kept(key: str) -> Path | None:
-    """The library that has the contract of this key; None where there is none, or one that is not as it was made."""
-    entry = _entry(key)
-    if not cbuild.is_own(entry):
-        return None
-    name, _, content = entry.read_text(errors="replace").partition(" ")
-    made = entry.with_name(name)
-    if not re.fullmatch(rf"{_NAME}[0-9a-f]+\.[\w.-]+", name) or not cbuild.is_own(made):
-        return None
-    return made if hashlib.sha256(made.read_bytes()).hexdigest() == content else None
+    def entry(self, key: str) -> Path:
+        return self.folder / f"{_NAME}{key}.entry"
+
+    def library(self, key: str) -> Path | None:
+        """The library that has the contract of this key; None where there is none, or it is not as it was made."""
+        entry = self.entry(key)
+        if not cbuild.is_own(entry):
+            return None
+        name, _, content = entry.read_text(errors="replace").partition(" ")
+        made = entry.with_name(name)
+        if not re.fullmatch(rf"{_NAME}[0-9a-f]+\.[\w.-]+", name) or not cbuild.is_own(made):
+            return None
+        if made not in self._contents:
+            self._contents[made] = hashlib.sha256(made.read_bytes()).hexdigest()
+        return made if self._contents[made] == content else None
 
 
 def declarations(headers: Sequence[Path], sources: Sequence[Path]) -> str:
@@ -191,11 +204,11 @@ def _interface(contracts: Sequence[_Contract]) -> Any:
     return ffi
 
 
-def _compile(way: _Way, contracts: Sequence[_Contract]) -> Path:
+def _compile(way: _Way, contracts: Sequence[_Contract], kept: _Kept) -> Path:
     """The library of these contracts: compiled in a temporary folder, moved into place whole, then entered."""
     keys = [way.key(contract) for contract in contracts]
     name = f"{_NAME}{hashlib.sha256(repr(sorted(keys)).encode()).hexdigest()[:16]}"
-    made = cbuild.cache_folder() / (name + way.suffix)
+    made = kept.folder / (name + way.suffix)
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         inputs, includes = [str(source) for contract in contracts for source in contract.sources], []
         if way.api:
@@ -217,7 +230,7 @@ def _compile(way: _Way, contracts: Sequence[_Contract]) -> Path:
         for key in keys:
             entry = Path(folder) / key
             entry.write_text(f"{made.name} {content}")
-            cbuild.put(entry, _entry(key))
+            cbuild.put(entry, kept.entry(key))
     return made
 
 
