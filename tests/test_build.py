@@ -305,6 +305,19 @@ def test_a_build_is_stale_when_a_source_is_newer(built, tmp_path):
     build(project)
 
 
+def test_another_version_of_the_compiler_compiles_again(tmp_path):
+    """SCons knows it by its version: a hash of all of zig takes longer than a build in which nothing changed."""
+    project = Project.open(write_hello(tmp_path / "hello", "microbit"))
+    made = project.build_folder / "src" / "main.o"
+    builder, times = project.folder / "platform" / "builder" / "main.py", []
+    for version in ('version("ziglang")', 'version("ziglang")', '"another"'):
+        builder.write_text(builder.read_text().replace('version("ziglang")', version))
+        build(project)
+        times.append(made.stat().st_mtime_ns)
+
+    assert times[0] == times[1] != times[2]
+
+
 def test_a_changed_linker_script_links_the_firmware_again(built, tmp_path):
     folder = tmp_path / "hello"
     shutil.copytree(built("microbit").folder, folder, ignore=shutil.ignore_patterns(".pio"))

@@ -3,6 +3,7 @@
 
 import os
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,14 +34,22 @@ import image  # noqa: E402
 import toolchain  # noqa: E402
 import upload  # noqa: E402
 
+
+def compiler_version(target, source, env, for_signature):
+    """Part of what SCons remembers of a command, so that another compiler compiles again; no part of the command."""
+    return version("ziglang") if for_signature else ""
+
+
 tools = toolchain.tools(board["shoehorn"]["cpu"])
 zig = f'"{toolchain.ZIG}"'
 env.Replace(
+    COMPILER_VERSION=compiler_version,
+    IMPLICIT_COMMAND_DEPENDENCIES=False,  # SCons would hash the compiler in each build: 180 MB
     AR=f"{zig} ar",
     RANLIB=f"{zig} ranlib",
-    CC=f"{zig} {tools.compiler}",
-    AS=f"{zig} {tools.compiler}",
-    LINK=f"{zig} cc",
+    CC=f"{zig} {tools.compiler} $COMPILER_VERSION",
+    AS=f"{zig} {tools.compiler} $COMPILER_VERSION",
+    LINK=f"{zig} cc $COMPILER_VERSION",
     ASPPCOM="$CC $CCFLAGS $CPPFLAGS $_CPPDEFFLAGS $_CPPINCFLAGS -c -o $TARGET $SOURCES",
     PROGNAME="firmware",
     PROGSUFFIX=".elf",
