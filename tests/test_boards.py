@@ -126,6 +126,16 @@ def test_a_wrong_manifest_names_the_key(tmp_path, change, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["a..b", "..mine", "my board", "-"])
+def test_a_manifest_s_name_is_the_board_s_id(tmp_path, name):
+    """It is part of the names of folders that are written."""
+    path = tmp_path / f"{name}.json"
+    path.write_text((BOARDS / "microbit.json").read_text())
+
+    with pytest.raises(BoardError, match="the file's name is the board's id"):
+        load_board(path)
+
+
 def test_a_manifest_that_is_not_json_is_refused(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text("{")

@@ -400,6 +400,10 @@ def test_a_step_lasts_until_its_last_core_has_finished():
     assert cores.step([mark for mark in EARLY if mark.place != WAIT]) == 100  # the others finished before core 0 did
     assert cores.step([mark for mark in LATE if mark.core == 0]) == 54  # only core 0 had a part
 
+    # Core 1 finished at once; core 0 was busy with its own part and looked only once.
+    own = marks((BEGIN, 0, (10, 0)), (WAKE, 0, (16, 0)), (WAKE, 1, (20, 5)), (WAIT, 0, (90, 5)), (END, 0, (95, 5)))
+    assert cores.step(own) == 85
+
 
 def test_an_inference_is_its_steps_and_core_0_between_them():
     run = [Mark(TICKS, 0, (100, 7)), *LATE, *EARLY, *ALONE, Mark(TICKS, 0, (304, 143))]

@@ -245,3 +245,11 @@ def test_no_hook_is_called_where_nothing_is_traced_or_the_whole_inference_is_mar
     said = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True).stdout
 
     assert said.split() == ["01110", "01100"]
+
+
+def test_a_wait_ends_where_the_clock_stands_still(marked: Path, tmp_path: Path):
+    program, places = tmp_path / "energy", [f"-I{marked.parent}", f"-I{APP}", f"-I{tmp_path}"]
+    (tmp_path / "board_config.h").write_text("#define SH_BOARD_TICK_HZ 1000000u\n")
+    compile_c([APP / "energy.c", C / "energy_test.c"], program, HOST, *SANITIZERS, *places)
+
+    assert subprocess.run([program], capture_output=True, text=True, timeout=60, check=True).stdout == "2\n"

@@ -92,3 +92,12 @@ def test_an_activation_behind_a_grouped_convolution_and_a_shuffle_is_folded() ->
     assert kinds(rewritten(fold_shuffle, graph)) == ["Conv2d", "DepthwiseConv2d", "DepthwiseConv2d", "PickChannels"]
     assert kinds(passes.run(graph)[0]) == ["Conv2d", "PickChannels"]
     assert graph.tensors[y].type.dtype is REAL
+
+
+def test_a_factor_behind_picked_channels_stays_where_no_op_takes_it() -> None:
+    """A map cannot fold it, so nothing is won by its going first."""
+    net = Net(1, 5, 4, 8)
+    before = net.map(lambda x: x * x, "x")
+    graph = net.graph(net.batch_norm(net.like(before, ops.PickChannels, picked=SHUFFLED)))
+
+    assert rewritten(fold_shuffle, graph).ops == graph.ops

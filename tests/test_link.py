@@ -522,6 +522,20 @@ def test_a_streamed_input_goes_row_by_row(streaming: Path, mode: Mode):
         assert link.retries == 0
 
 
+def test_the_time_limit_of_a_streamed_inference_counts_two_requests_for_a_row(
+    streaming: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A write and a push; what else is moved is less than a frame."""
+    counted: list[int] = []
+    monkeypatch.setattr(Timing, "whole", lambda timing, requests: counted.append(requests) or timing.inference)
+    with Bench(streaming) as bench, connect(bench.path, PATIENT) as link:
+        link.infer([vector(STREAMED, 2).tobytes()], [STREAMED.outputs], row_bytes=STREAMED.row_bytes)
+        moved = STREAMED.inputs + STREAMED.outputs + 4 * link.hello.ops
+        frames = moved // (link.hello.max_payload - 5)
+
+    assert counted == [2 * STREAMED.rows + frames + 5]
+
+
 def test_a_faulty_wire_never_changes_a_streamed_result(streaming: Path, capsys: pytest.CaptureFixture[str]):
     _survive(1_000, STREAMED, streaming, capsys)
 

@@ -102,6 +102,10 @@ def test_an_open_batch_is_one_and_integers_are_no_float_model(tmp_path: Path) ->
     path.write_bytes(model([helper.make_node("Relu", ["x"], ["y"])], ("N", 4)).SerializeToString())
     assert [each.dim_value for each in float_model(path).graph.input[0].type.tensor_type.shape.dim] == [1, 4]
 
+    for sizes in ((3, 4), ()):
+        path.write_bytes(model([helper.make_node("Relu", ["x"], ["y"])], sizes).SerializeToString())
+        assert [each.dim_value for each in float_model(path).graph.input[0].type.tensor_type.shape.dim] == [*sizes]
+
     path.write_bytes(
         model([helper.make_node("Abs", ["x"], ["y"])], (1, 4), dtype=TensorProto.INT32).SerializeToString()
     )

@@ -42,6 +42,7 @@ from shoehorn_mcu_host.validate.validate import Windows, enough, windows_of
 from tests.shared import DATA, MODELS, needs_shared
 
 SWW = MODELS / "mlperf-sww-int8.tflite"
+SIZES = {"long": 4, "short": 2}  # rows of the windows of two inputs
 
 
 @cache
@@ -296,6 +297,23 @@ def test_windows_that_are_not_the_plan_s_are_damage(folder: Path, change: str) -
     }
     with pytest.raises(ShoehornError, match=r"reference/window is no model of plan\.json's windows; write the folder"):
         windows_of(project, other[change])
+
+
+def test_a_window_moves_beside_one_that_arrives_whole() -> None:
+    """Of two inputs, the other one has as many rows as arrive with each inference."""
+    tensors = {
+        name: SimpleNamespace(shape=(1, rows, 2), zero_points=(5,), dtype="int8") for name, rows in SIZES.items()
+    }
+    seen: list[list[np.ndarray[Any, Any]]] = []
+    whole = SimpleNamespace(tensors=tensors, inputs=[*SIZES], outputs=[], reset=lambda: None)
+    whole.run = lambda rows: seen.append(rows) or {}
+    windows = Windows(cast(Any, whole), 2)
+    first, second = ([np.full((1, 2, 2), value, np.int8) for _ in SIZES] for value in (1, 2))
+    windows.run(first)
+    windows.run(second)
+
+    assert [rows[:, :, 0].tolist() for rows in seen[0]] == [[[5, 5, 1, 1]], [[1, 1]]]
+    assert [rows[:, :, 0].tolist() for rows in seen[1]] == [[[1, 1, 2, 2]], [[2, 2]]]
 
 
 def test_a_model_of_new_rows_on_an_emulated_board_has_the_outputs_of_whole_windows(

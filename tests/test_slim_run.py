@@ -432,6 +432,7 @@ def test_networks_are_compared_sample_by_sample() -> None:
     right, base = np.array([1, 1, 0, 0, 1, 0, 1, 1], bool), np.array([1, 0, 1, 0, 0, 0, 0, 1], bool)
 
     assert run._compared("slim", right, base) == Compared("slim", 5, 8, 1, 3)
+    assert run._percent(np.arange(3) == 1) == 33.333
     assert (run._percent(right), run._percent(base)) == (62.5, 37.5)
 
 
