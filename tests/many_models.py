@@ -62,7 +62,7 @@ def compile_kernels() -> list[Path]:
     """Objects of all portable kernels, with sanitizers, for programs and for libraries."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return _compile(write_instances(folder), folder, "-O1")
+    return _compile(write_instances(folder), folder, "-O0")
 
 
 def _turn(unit: Unit) -> str:
