@@ -51,6 +51,11 @@ def test_every_pair_of_bytes_gives_the_value_of_the_reference(
         np.testing.assert_array_equal(as_the_kernel_does(node), node.op.reference([A, B], node.sig))
 
 
+def test_sums_that_are_less_than_any_step_of_the_output_have_no_steps():
+    """The factor of a sum is 0 there, as TFLite's is."""
+    assert not is_exact(node_of(ops.Add, [Quant((2.0**-12,), (0,)), Quant((2.0**-12,), (0,)), Quant((3.0,), (0,))]))
+
+
 @pytest.mark.parametrize("ratio", [0.03, 0.4, 1.0, 1.7, 9.0])
 def test_sums_of_any_common_scale_are_exact(ratio: float):
     quants = [Quant((0.02,), (3,)), Quant((0.02 * ratio,), (-128,)), Quant((0.02 * max(1, ratio),), (-5,))]

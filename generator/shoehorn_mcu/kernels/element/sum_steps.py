@@ -58,6 +58,8 @@ def steps(node: Node[Addition]) -> Steps | None:
     least, most = int(each.min(axis=1).sum()), int(each.max(axis=1).sum())
     scale, zero = add_params(node.sig).y, node.output.type.quantised.zero_point
     per_sum = scale.multiplier / 2**31 * 2.0**scale.shift
+    if per_sum == 0:  # every sum is less than any step of the output
+        return None
     addend = round(zero / per_sum)
     more = _WIDE - max(abs(least) + abs(addend), abs(most) + abs(addend)).bit_length()
     if more < 0:

@@ -26,6 +26,15 @@ class Bounds:
         return [b for b in self._space.sparing if b.name in self._space.options]
 
     @cached_property
+    def unread(self) -> bool:
+        """Whether no op reads some row of a tensor: bands compute such rows in another order than single rows do."""
+        problem = self._space.problem
+        read = {(of.tensor, y) for op in problem.ops for of in op.reads for rows in of.rows for y in rows}
+        views = {t.view_of for t in problem.tensors}
+        inner = (t for t in problem.tensors if t.name not in (*problem.outputs, *views))
+        return any((t.name, y) not in read for t in inner for y in range(t.rows))
+
+    @cached_property
     def _relaxed(self) -> Flow:
         return banded.emptied(self.flow, self._space.blocks)
 
@@ -54,7 +63,8 @@ class Bounds:
         """
         if (start, end) not in self._floors:
             inside = self._space.inside(start, end)
-            floor = 0 if self.spares(inside) else self._relaxed.peak(range(start, end), start, end) or 0
+            bounded = not self.spares(inside) and not self.unread
+            floor = self._relaxed.peak(range(start, end), start, end) or 0 if bounded else 0
             if floor < self._space.plain:
                 choices = list(islice(self._choices(inside), GROUP.FEW + 1))
                 if len(choices) <= GROUP.FEW:
