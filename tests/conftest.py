@@ -54,7 +54,7 @@ _PIO_ENDED = build._ended
 if pio_server.POSSIBLE:
     build._ended = pio_server.ended
 
-# Most objects of a firmware are those of other firmware: their stack is read once.
+# Most object files of a firmware are the same in other firmware: the functions of each are read once.
 firmware_objects.code_of = lru_cache(1000)(firmware_objects.code_of)
 
 # Orders of single rows are searched for a thirtieth of the time or less, and addresses for a sixth, but where a

@@ -89,6 +89,31 @@ def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Prob
     assert bound > 0 or found.bounds.sparing or found.bounds.unread
 
 
+@pytest.mark.parametrize("read", [(0,), (0, 1)])
+def test_the_bound_of_many_choices_holds_where_no_op_reads_a_row(read: tuple[int, ...]):
+    """Of t3. The relaxed flow alone said 17 bytes where a partition needs 14."""
+    by_row, one = ((0,), (1,)), ((0,),)
+    ops = (
+        OpSpec("", (), "t0"),
+        OpSpec("op0", (Read("t0", by_row),), "t1"),
+        OpSpec("op1", (Read("t0", ((0, 1),)),), "t2"),
+        OpSpec("op2", (Read("t0", by_row), Read("t2", ((0,), (0,)))), "t3"),
+        OpSpec("op3", (Read("t3", (read,)),), "t4"),
+        OpSpec("op4", (Read("t4", one),), "t5"),
+        OpSpec("op5", (Read("t5", one),), "t6"),
+    )
+    sizes = ((2, 1), (2, 5), (1, 1), (2, 1), (1, 4), (1, 4), (1, 1))
+    tensors = tuple(TensorSpec(f"t{i}", *size) for i, size in enumerate(sizes))
+    block = Block("op1..op2", 2, 3, (Cut(1, tensors[2:3], ops[2:4]),))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds.GROUP, "FEW", 0)
+        found = PartitionSearch(Problem(tensors, ops, (), ("t1", "t6", "t0"), None, (block,)), None)
+        bound, _ = found.bounds.peak()
+
+    assert found.bounds.unread == (read == (0,))
+    assert bound <= Brute(found).least_peak()
+
+
 @settings(max_examples=55, deadline=None)
 @given(SMALL, MACS)
 def test_the_lowest_peak_keeps_to_the_allowance_and_is_not_below_the_least(problem: Problem, most_macs: int | None):

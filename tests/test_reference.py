@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -257,3 +258,13 @@ def test_equal_graphs_are_written_in_equal_bytes(tmp_path: Path) -> None:
 
     for name in ("graph.json", "constants.bin"):
         assert (one / name).read_bytes() == (two / name).read_bytes()
+
+
+def test_an_included_file_that_is_none_is_left_to_the_compiler(tmp_path: Path):
+    """A pipe would be read for ever, and no file's name has a byte 0."""
+    folder = tmp_path / "kernels" / "add_s8"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "pipe.h")
+    (folder / "add_s8.h").write_bytes(b'#include "pipe.h"\n#include "a\0b.h"\n#include "none.h"\n')
+
+    assert len(reference_build._Contract(tmp_path, folder).content) == 32

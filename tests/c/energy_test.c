@@ -1,4 +1,5 @@
-// A timestamp on a board whose clock stands still.
+// Takes a timestamp of the energy mode on a board whose clock stands still, and prints how often
+// the pin was set.
 #include <stdio.h>
 
 #include "energy.h"

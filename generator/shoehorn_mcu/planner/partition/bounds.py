@@ -27,7 +27,7 @@ class Bounds:
 
     @cached_property
     def unread(self) -> bool:
-        """Whether no op reads some row of a tensor: bands compute such rows in another order than single rows do."""
+        """Whether some tensor has a row that no op reads: a partition may need less than the relaxed flow then."""
         problem = self._space.problem
         read = {(of.tensor, y) for op in problem.ops for of in op.reads for rows in of.rows for y in rows}
         views = {t.view_of for t in problem.tensors}
