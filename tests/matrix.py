@@ -56,7 +56,7 @@ from shoehorn_mcu.planner.problem import aligned
 from shoehorn_mcu.schedule.lower import lower
 from shoehorn_mcu.schedule.stage import computes, stages
 from shoehorn_mcu_host.board.emulate import emulate
-from shoehorn_mcu_host.board.link import Link, Mode
+from shoehorn_mcu_host.board.link import Link, Mode, Timing
 from shoehorn_mcu_host.board.ports import Port
 from shoehorn_mcu_host.firmware.build import run_pio
 from shoehorn_mcu_host.folder.plan import Plan
@@ -918,15 +918,41 @@ def firmware(of: Matrix, board: targets.Board) -> Bundle:
     return folder_of(unit(of, board), board)
 
 
+_GUARD = """// A function that wrote beyond an array on its stack never returns.
+#include <stdint.h>
+
+extern uintptr_t __stack_chk_guard;
+void __stack_chk_fail(void);
+
+uintptr_t __stack_chk_guard = 0x5ca1ab1eu;
+
+void __stack_chk_fail(void)
+{
+    for (;;) {
+    }
+}
+"""
+
+
+def _guarded(files: Bundle) -> Bundle:
+    """The folder's files for a board without an operating system, where functions check the arrays on their stack."""
+    options = "platform/builder/toolchain.py"
+    more = files[options] + b'OPTIMISE = (*OPTIMISE, "-fstack-protector-strong")\n'
+    return {**files, options: more, "lib/matrix/src/guard.c": _GUARD.encode()}
+
+
 def folder_of(made: Unit, board: targets.Board) -> Bundle:
-    """The folder without page and reference, and with the report of a model without the cases."""
+    """The folder without page and reference, with the report of a model without the cases, and stacks that are checked
+    where the board has no operating system.
+    """
     none = unit(of_pairs([]), board)
     said = report(none.graph, board, (), none.plan, none.stages, (0, 0, None))
     with (
         patch("shoehorn_mcu.emit.folder.project.page", lambda *_: ""),
         patch("shoehorn_mcu.emit.folder.project._reference", lambda *_: {}),
     ):
-        return project(made, constants(made), board, "none", timeless(said))
+        files = project(made, constants(made), board, "none", timeless(said))
+    return files if board.spec.cpu == "host" else _guarded(files)
 
 
 LAST_ROW_FIRST = """// Computes the parts of a step one after the other, the last one first.
@@ -1043,22 +1069,26 @@ def symbols_of(elf: Path) -> dict[str, Symbol]:
         }
 
 
+PATIENT = Timing(inference=300.0)  # an inference of the whole matrix takes seconds
+
+
 def leave(calls: Path) -> None:
     """The calls of the kernels will be compiled as they stand: in half the time, to twice the size."""
     calls.write_text("#pragma clang optimize off\n" + calls.read_text())
 
 
-def wrong_kernels(of: Matrix, folder: Path, quick: bool = False) -> list[str]:
+def wrong_kernels(of: Matrix, folder: Path, quick: bool = False, timing: Timing = PATIENT) -> list[str]:
     """Builds the folder, runs it, and names the kernel of each op that writes other bytes than the oracle.
 
-    `quick`: the calls of the kernels are left as they stand.
+    `quick`: the calls of the kernels are left as they stand. LinkError where the board computes for longer than
+    `timing` waits.
     """
     if quick:
         leave(folder / "lib/matrix/src/matrix.c")
     opened = Project.open(folder)
     run_pio(opened, "-s")
     plan = Plan.of(opened)
-    with emulate(opened) as machine, Link(Port(machine.url)) as link:
+    with emulate(opened) as machine, Link(Port(machine.url), timing) as link:
         found = link.infer([X.tobytes()], [end.bytes for end in plan.outputs], Mode.CRC)
     wanted = plan.op_crcs(run_reference(of.graph, [X]))
     computed = [node for node in of.graph.nodes() if computes(node)]

@@ -150,9 +150,10 @@ def test_the_clock_counts_what_the_emulator_counts_and_a_fault_says_one_line(con
         assert talk.ask("f", "]\r\n").strip().startswith("e-[fault ")
 
 
-def test_the_clock_never_goes_back(console):
+@pytest.mark.parametrize("board_id", ["netduinoplus2", "native"])
+def test_the_clock_never_goes_back(console, board_id):
     """Half a second is five wraps of SysTick at 168 MHz."""
-    talk = console("netduinoplus2")
+    talk = console(board_id)
     talk.until("m-ready\r\n")
 
     assert talk.number("m") == 0

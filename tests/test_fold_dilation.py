@@ -12,7 +12,7 @@ from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8, ints
 
 from shoehorn_mcu import ops, passes
 from shoehorn_mcu.importers.tflite.importer import import_tflite
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Graph, Tensor, verify
 from shoehorn_mcu.passes.fold_dilation import fold_dilation
 
 Pair = tuple[int, int]
@@ -87,6 +87,26 @@ def test_blocks_that_are_cut_away_more_than_they_are_padded_stay() -> None:
     graph = between((12, 8), (2, 2), (3, 3), NONE, ((1, 0), (0, 0)))
 
     assert fold_dilation(graph) is graph
+
+
+def test_images_that_are_no_blocks_of_one_stay() -> None:
+    """Six columns of four pixels as four images of two rows of three, and back."""
+    graph = between((6, 4), (2, 2), (1, 1), NONE, NONE)
+    (conv,) = (op for op in graph.ops if isinstance(op, ops.Conv2d))
+    (x,), (y,) = graph.inputs, graph.outputs
+    shapes = {"turned": (1, 4, 6, 3), conv.inputs[0]: (4, 2, 3, 3), conv.output: (4, 2, 3, 5), "joined": (1, 4, 6, 5)}
+    made = [
+        ops.Transpose(name="turn", inputs=(x,), output="turned", perm=(0, 2, 1, 3)),
+        ops.Reshape(name="part", inputs=("turned",), output=conv.inputs[0], shape=shapes[conv.inputs[0]]),
+        conv,
+        ops.Reshape(name="join", inputs=(conv.output,), output="joined", shape=shapes["joined"]),
+        ops.Transpose(name="back", inputs=("joined",), output=y, perm=(0, 2, 1, 3)),
+    ]
+    kinds = {"turned": graph.tensors[x].type, "joined": graph.tensors[y].type}
+    kinds |= {name: graph.tensors[name].type for name in (conv.inputs[0], conv.output)}
+    moved = {name: Tensor(name, replace(kinds[name], shape=shape)) for name, shape in shapes.items()}
+    other = verify(replace(graph, ops=tuple(made), tensors={**graph.tensors, **moved}))
+    assert fold_dilation(other) is other
 
 
 def test_blocks_in_another_order_stay() -> None:

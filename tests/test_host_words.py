@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from conftest import Gen
+from PIL import Image
 from test_outside import beside
 from test_samples import IMAGE, listening, picture, plan_of, save_wav
 
@@ -139,6 +140,24 @@ def test_folders_of_some_of_the_classes_that_the_firmware_names(tmp_path: Path) 
     found = samples.load(tmp_path, plan, tmp_path / "x", None, False, None)
 
     assert found.labels is not None and found.labels.classes == (1, 2)
+
+
+def test_an_image_of_another_size_is_resized_by_bilinear_interpolation(tmp_path: Path) -> None:
+    large = np.random.default_rng(3).integers(0, 256, (9, 7, 3), np.uint8)
+    picture(tmp_path / "x" / "a.png", large)
+    end = End("x", (1, 4, 5, 3), np.dtype(np.uint8), 60, 1 / 255)
+    found = samples.load(tmp_path, plan_of(end), tmp_path / "x", None, False, None)
+
+    wanted = np.asarray(Image.fromarray(large).resize((5, 4), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(found.vectors[0][0].reshape(4, 5, 3), wanted)
+
+
+def test_whole_numbers_for_an_input_that_is_real_in_the_file_stay_as_they_are() -> None:
+    """They are quantised where they are given to the firmware."""
+    end = End("x", (1, 2), np.dtype(np.int8), 2, 0.5, 3, Stored("x", (1, 2), np.dtype(np.float32), 0.0, 0))
+    given = np.array([[0.25, -1.5]], np.float32)
+
+    np.testing.assert_array_equal(end.taken(given)[0], given)
 
 
 def test_an_image_without_a_dimension_of_channels_is_grey(tmp_path: Path) -> None:

@@ -240,6 +240,14 @@ def test_what_kernels_cannot_write_with_gaps_is_copied() -> None:
     assert insert_slices(graph := net.graph("y")) is graph
 
 
+def test_columns_are_written_without_gaps_by_any_kernel() -> None:
+    """Beside each other in a row, unlike channels."""
+    net = Net()
+    p, q = (net.add(PickChannels, name, "x", picked=(1, 0, 3, 3)) for name in "pq")
+    net.conv("y", net.add(Concat, "join", p, q, axis=2), 2)
+    assert [op.name for _, op in inserting(insert_slices(net.graph("y")))] == ["p_op", "q_op"]
+
+
 def test_no_piece_of_a_cell_is_copied() -> None:
     made = insert_slices(cell())
     assert not any(isinstance(op.op, Concat) for _, op in inserting(made))

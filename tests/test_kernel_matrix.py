@@ -34,6 +34,8 @@ from shoehorn_mcu.kernels.base.contract import Instance, Variant
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.linear.toom_cook import CHOICE as TOOM_COOK
 from shoehorn_mcu.machine.targets import CPUS, Isa, board
+from shoehorn_mcu_host.base.errors import LinkError
+from shoehorn_mcu_host.board.link import Timing
 from shoehorn_mcu_host.validate.reference_build import declarations
 
 # One board per instruction set and per kind of core that compilers make other code for.
@@ -54,7 +56,7 @@ LONG = ("rpi-zero", "mps2-an500", "mps2-an505", "microbit", "native")
 ALSO = {"mps2-an386": (Isa.THUMB,)}  # a Cortex-M4 has the instructions of Armv6-M, whose own boards are slow to fill
 PARTS = {"mps2-an386": 3, "mps3-an547": 3}  # cases of a board that do not fit into its flash at once
 SMALL_PARTS = {"mps2-an386": 3}  # the same of the small matrix
-BYTES_A_CASE = 3400  # of flash, about, that a kernel on a case takes in a firmware for planted faults
+BYTES_A_CASE = 4000  # of flash, about, that a kernel on a case takes in a firmware for planted faults
 
 
 def test_the_matrix_has_every_variant_with_every_tile() -> None:
@@ -153,6 +155,20 @@ def test_a_byte_written_beyond_a_row_is_noticed(tmp_path: Path) -> None:
     write({**files, body: f"{head}    *y = 77;\n{end}{tail}".encode()}, tmp_path)
 
     assert set(wrong_kernels(of, tmp_path)) == {"lut_8_neon"}
+
+
+def test_a_value_written_beyond_an_array_on_the_stack_is_noticed(tmp_path: Path) -> None:
+    target = board("mps2-an386")
+    needs_emulator(target)
+    (toom,) = (v for v in CATALOGUE if v.contract.name == "conv2d_s8" and v.suffix == "thumb_toom")
+    beyond = fault(toom, "beyond", "i < POINTS", "i <= POINTS")
+    every = ((graph, kernel) for graph in cases() for kernel in candidates(next(graph.nodes()), (toom.isa,)))
+    graph, kernel = next((graph, kernel) for graph, kernel in every if kernel.variant is toom)
+    of = of_pairs([(graph, replace(kernel, variant=beyond.variant))])
+    write(planted(firmware(of, target), "matrix", [beyond], of.kernels), tmp_path)
+
+    with pytest.raises(LinkError):
+        wrong_kernels(of, tmp_path, timing=Timing(answer=0.1, inference=1.0, tries=3))
 
 
 @pytest.mark.parametrize(

@@ -527,6 +527,8 @@ def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_t
     places = [float(x) for x in re.findall(r'<circle cx="([^"]*)"', curve)]
     (width,) = {float(found) for found in re.findall(r'viewBox="0 0 (\d+) ', curve)}
     assert places == sorted(places) and 0 < places[0] < width / 2 < places[-1] < width
+    labels = [int(x) for x in re.findall(r'<text x="(\d+)" y="\d+" class="mid">[\d,]+</text>', curve)]
+    assert len(labels) > 1 and all(b - a > 50 for a, b in pairwise(labels)), labels  # none is printed over another
     assert text.count('<circle class="ring"') == text.count('<rect class="again"') == 1
     assert f"Below {min(once):,} bytes (shaded), MACs are recomputed." in text
     assert all(f"<td class=word>{p['arena_bytes']:,}</td>" in text for p in points)

@@ -645,20 +645,36 @@ def test_a_channel_that_needs_its_wide_steps_keeps_them() -> None:
     assert output_sqnr([*Runner(real).over(samples)], made, samples) > 20
 
 
+def test_a_layer_whose_output_step_is_computed_keeps_its_steps() -> None:
+    """Nothing is known of it before the model runs."""
+    weights = reals(4, 3, 1, 1)
+    weights[2] *= 100
+    ends = {"low": np.float32(-1), "high": np.float32(1)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Clip", ["a", "low", "high"], ["y"])]
+    made = quantized(model(nodes, {"w": weights, **ends}), Samples({"x": reals(20, *IMAGE, scale=0.3)}))
+    (conv,) = (node for node in made.graph.node if node.op_type == "Conv")
+    (last,) = (node for node in made.graph.node if list(conv.output) == [node.input[0]])
+    made.graph.node.insert(0, helper.make_node("Identity", [last.input[1]], ["computed"]))
+    assert with_finer_steps(made)[1] == 1
+    last.input[1] = "computed"
+    assert with_finer_steps(made)[1] == 0
+
+
 def test_an_activation_behind_a_layer_does_not_hide_its_wide_steps() -> None:
     """ONNX Runtime's quantiser leaves them out; another one may have kept them."""
     weights = reals(4, 3, 1, 1)
     weights[2] *= 100
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
-    made = quantized(model(nodes, {"w": weights}), Samples({"x": reals(20, *IMAGE, scale=0.3)}))
-    wide = with_finer_steps(made)[1]
+    ends = {"low": np.float32(-1), "high": np.float32(1)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Clip", ["a", "low", "high"], ["y"])]
+    made = quantized(model(nodes, {"w": weights, **ends}), Samples({"x": reals(20, *IMAGE, scale=0.3)}))
+    assert with_finer_steps(made)[1] == 1
     (place,) = [i for i, node in enumerate(made.graph.node) if node.op_type == "Conv"]
     conv = made.graph.node[place]
     bound = helper.make_node("Relu", ["unbounded"], [conv.output[0]])
     conv.output[0] = "unbounded"
     made.graph.node.insert(place + 1, bound)
 
-    assert with_finer_steps(made)[1] == wide
+    assert with_finer_steps(made)[1] == 1
 
 
 def test_a_bias_that_is_no_list_of_the_outputs_is_left_alone() -> None:

@@ -248,6 +248,14 @@ def test_a_row_that_may_not_lie_right_over_the_one_it_replaces_stays_single() ->
     pairs = in_pairs(replace(problem, ops=(*convolutions, replace(add, behind=4), pool)), {"conv0", "conv1"})
 
     assert pairs is not None and pairs.ops == {"conv0", "conv1"}
+    assert pairs.problem.ops[2].in_place is None  # half of a pair is no row
+
+
+def test_a_pair_is_not_written_over_single_rows() -> None:
+    pairs = in_pairs(in_a_row(), {"add"})
+
+    assert pairs is not None and (pairs.ops, pairs.tensors) == ({"add"}, {"t3"})
+    assert pairs.problem.ops[2].in_place is None
 
 
 def test_a_row_that_is_shorter_than_the_one_it_replaces_stays_single() -> None:

@@ -571,14 +571,25 @@ def test_an_image_is_filled_to_the_last_byte_of_flash_or_of_constants(
     board = targets.board("microbit")
     taken = tune.flash.application_bytes(board.spec.cpu) + tune.flash.ERROR_BYTES
     room = 0.0 if constants else tune._FLASH_SHARE * (board.spec.flash_bytes - taken)
-    third = tune._MOST_CONSTANTS // 3
-    monkeypatch.setattr(tune, "_MOST_CONSTANTS", 3 * third)
-    monkeypatch.setattr(tune, "_sizes", lambda of, _: (third * len(of) if constants else 0, room * len(of) / 3))
+    part = tune._MOST_CONSTANTS // 30
+    monkeypatch.setattr(tune, "_MOST_CONSTANTS", 30 * part)
+    monkeypatch.setattr(tune, "_sizes", lambda of, _: (part * len(of) if constants else 0, room * len(of) / 30))
     monkeypatch.setattr(tune, "_FLASH_SHARE", 1e9 if constants else tune._FLASH_SHARE)
     layer = tune.Layer("k", (tall(4),), (), "", tall(4))
     trial = tune.Trial(layer, candidates(tall(4), board.cpu.isas)[0])
 
-    assert [len(group) for group in tune.groups([trial] * 7, board)] == [3, 3, 1]
+    assert [len(group) for group in tune.groups([trial] * 70, board)] == [30, 30, 10]
+
+
+def test_a_board_that_counts_microseconds_has_predictions_in_them_by_its_clock() -> None:
+    board = targets.board("netduinoplus2")  # a Cortex-M4 at 168 MHz
+    node = tall(4)
+    kernel = candidates(node, board.cpu.isas)[0]
+    layer = tune.Layer("k", (node,), (kernel,), "", node)
+    said = [cli_tune._predicted(layer, kernel, board, unit) for unit in ("cycles", "us")]
+
+    assert cli_tune._predicted_unit(board, "us") == "us"
+    assert said[1] == pytest.approx(said[0] / 168, rel=1e-3)
 
 
 def test_a_tuning_is_a_text_of_a_line_for_each_layer_behind_its_header(tmp_path: Path) -> None:

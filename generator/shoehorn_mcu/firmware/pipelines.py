@@ -58,7 +58,7 @@ def pipeline(front: Graph, wake: Graph, strides: Strides = DEFAULT, seen: int | 
     if samples.type.shape[-1:] != (window,):
         raise PipelineError(f"{front.name}: its input {_named(samples)} is no vector of samples")
     slices, rest = divmod(given.type.elements, features.type.elements)
-    if rest or not slices:
+    if rest:  # also where there are fewer than one vector has
         raise PipelineError(
             f"{wake.name}: its input {_named(given)} is no whole number of vectors of {features.type.elements} "
             f"features, which {front.name} gives"
