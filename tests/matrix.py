@@ -859,6 +859,9 @@ class Matrix:
 Pair = tuple[Graph, Instance]
 
 
+_BYTES_A_CASE = 3000  # of flash, at most about, with its kernel, its constants and its call
+
+
 def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts: int = 1, without: str = "") -> Matrix:
     """The matrix of a machine, or of one contract alone; or every `parts`-th case of it, from case `part`.
 
@@ -867,6 +870,12 @@ def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts
     pairs = _pairs(tuple(isas))
     chosen = [pair for pair in pairs if pair[0].name != without and contract in ("", pair[1].contract.name)]
     return of_pairs(chosen[part::parts])
+
+
+def in_parts(isas: Sequence[targets.Isa], board: targets.Board, without: str = "") -> Iterator[Matrix]:
+    """The matrix of a machine in as many parts as the board's flash asks for."""
+    parts = -(-len(_pairs(tuple(isas))) * _BYTES_A_CASE // board.spec.flash_bytes)
+    return (matrix(isas, part=part, parts=parts, without=without) for part in range(parts))
 
 
 @cache

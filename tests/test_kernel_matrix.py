@@ -18,6 +18,7 @@ from matrix import (
     cases,
     enough,
     firmware,
+    in_parts,
     matrix,
     of_pairs,
     over_rows,
@@ -54,8 +55,7 @@ WHERE = {
 ELSEWHERE = (Isa.DOT, Isa.MATRIX)  # which no board has: test_neon_dot.py
 LONG = ("rpi-zero", "mps2-an500", "mps2-an505", "microbit", "native")
 ALSO = {"mps2-an386": (Isa.THUMB,)}  # a Cortex-M4 has the instructions of Armv6-M, whose own boards are slow to fill
-PARTS = {"mps2-an386": 3, "mps3-an547": 3}  # cases of a board that do not fit into its flash at once
-SMALL_PARTS = {"mps2-an386": 3}  # the same of the small matrix
+SMALL_PARTS = {"mps2-an386": 3}  # of the small matrix that do not fit into the board's flash at once
 BYTES_A_CASE = 4000  # of flash, about, that a kernel on a case takes in a firmware for planted faults
 
 
@@ -95,9 +95,8 @@ def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_p
     """On all cases, with all kernels of a board, as its compiler makes them."""
     target = board(name)
     needs_emulator(target)
-    parts = 12 if target.spec.flash_bytes < 1 << 20 else PARTS.get(name, 1)
-    for part in range(parts):
-        of = matrix((*target.cpu.isas, *ALSO.get(name, ())), part=part, parts=parts, without=WITHOUT.get(name, ""))
+    isas = (*target.cpu.isas, *ALSO.get(name, ()))
+    for part, of in enumerate(in_parts(isas, target, WITHOUT.get(name, ""))):
         write(firmware(of, target), tmp_path / str(part))
 
         assert wrong_kernels(of, tmp_path / str(part)) == []
@@ -136,9 +135,8 @@ def test_no_kernel_writes_beyond_its_row(name: str, tmp_path: Path) -> None:
     """So several cores may compute neighbouring rows at the same time."""
     target = board(name)
     needs_emulator(target)
-    parts = PARTS.get(name, 1)
-    for part in range(parts):
-        of = matrix((*target.cpu.isas, *ALSO.get(name, ())), part=part, parts=parts, without=WITHOUT.get(name, ""))
+    isas = (*target.cpu.isas, *ALSO.get(name, ()))
+    for part, of in enumerate(in_parts(isas, target, WITHOUT.get(name, ""))):
         write(backwards(of, target), tmp_path / str(part))
 
         assert wrong_kernels(of, tmp_path / str(part)) == []
