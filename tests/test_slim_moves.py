@@ -325,6 +325,17 @@ def test_a_price_does_not_depend_on_what_was_priced_before() -> None:
     assert len({together.of(each).time for each in (graph, *every)}) > 2
 
 
+def test_a_price_within_fewer_bytes_is_that_of_a_plan_in_them() -> None:
+    graph, target = graph_of("mobilenet"), targets.board("mps2-an386")
+    free = Prices(target).of(graph)
+    within = Prices(target, free.sram - 400).of(graph)
+    none = Prices(target, 64).of(graph)
+
+    assert within.sram <= free.sram - 400 and within.time > free.time and within.flash == free.flash
+    assert 64 < none.sram < free.sram and none.time == free.time
+    assert within.lacking == none.lacking == 0  # the board has enough
+
+
 @pytest.mark.parametrize("board", ["mps2-an386", "mps3-an547"])
 @pytest.mark.parametrize("name", ["digits", "tiny", "mobilenet"])
 def test_made_up_weights_cost_what_real_ones_do(name: str, board: str) -> None:

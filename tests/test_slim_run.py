@@ -24,8 +24,10 @@ from shoehorn_mcu.machine import targets
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.slim import run
 from shoehorn_mcu.slim.aim import Aim
+from shoehorn_mcu.slim.choose import choices
 from shoehorn_mcu.slim.data import Data
 from shoehorn_mcu.slim.fault import SlimError
+from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.judge import Judge
 from shoehorn_mcu.slim.learner import Samples, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Moved
@@ -181,7 +183,7 @@ def timeless(folder: Path) -> Any:
 def test_a_run_says_which_goal_it_reached(until: str, said: str) -> None:
     asked = recipe(goal={"until": until})
 
-    assert Aim(Prices(BOARD), asked, model().graph, lambda graph: graph).reached == said
+    assert Aim(BOARD, asked, model().graph, lambda graph: graph).reached == said
 
 
 def test_a_goal_is_reached_by_the_cycles_of_the_weights_that_a_network_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +192,7 @@ def test_a_goal_is_reached_by_the_cycles_of_the_weights_that_a_network_has(monke
     small = min((moved.graph for moved in moves(original, ["shrink", "reduce"], 0.5)), key=lambda graph: graph.macs)
     share = macs_price(Prices(BOARD), small).time / macs_price(Prices(BOARD), original).time
     asked = recipe(goal={"until": f"instructions=-{100 * (1 - share) - 1:.0f}%"})
-    aim = Aim(Prices(BOARD), asked, original, lambda graph: graph)
+    aim = Aim(BOARD, asked, original, lambda graph: graph)
     assert not aim.missing(small)
 
     def refused(prices: Prices, graph: Graph, **_: bool) -> Price:
@@ -199,6 +201,43 @@ def test_a_goal_is_reached_by_the_cycles_of_the_weights_that_a_network_has(monke
 
     monkeypatch.setattr(Prices, "of_int8", refused)
     assert "the goal is" in aim.missing(small) and aim.price(small).time == 2 * aim.made_up_price(small).time
+
+
+@pytest.mark.parametrize(("until", "most"), [("arena=9k,-1%", 9216), ("arena=-25%", 0.75), ("arena=1k,arena=2k", 1024)])
+def test_a_goal_for_the_arena_limits_the_plans_of_slim_networks(until: str, most: float) -> None:
+    original = model().graph
+    asked = recipe(goal={"until": until})
+    aim = Aim(BOARD, asked, original, lambda graph: graph)
+    arena = macs_price(Prices(BOARD), original).sram
+
+    assert aim.prices.within == (most if most > 1 else int(most * arena)) and aim.free.within is None
+    assert aim.original_price() == aim.free.of_int8(original)
+
+
+def test_without_a_goal_for_the_arena_plans_may_take_what_the_board_has() -> None:
+    for goal in ({"until": "sram=1k,-20%"}, {"until": "fits"}, {"until": "fits", "minimize": "arena"}):
+        assert Aim(BOARD, recipe(goal=goal), model().graph, lambda graph: graph).prices.within is None
+
+
+def test_no_more_of_a_gain_counts_than_the_goal_lacks() -> None:
+    graph, asked = model().graph, recipe()
+    whole = choices(graph, Prices(BOARD), asked, {Minimized.INSTRUCTIONS: 100.0, Minimized.FLASH: 100.0}, 0)
+    some = choices(graph, Prices(BOARD), asked, {Minimized.INSTRUCTIONS: 3.0, Minimized.FLASH: 0.5}, 0)
+    gains = {each.moved.name: each.gain for each in some}
+
+    assert max(each.gain for each in whole) > 10 and max(gains.values()) == 3.5
+    assert {each.moved.name for each in whole if not each.refused} == {
+        each.moved.name for each in some if not each.refused
+    }
+
+
+def test_what_a_goal_lacks_is_a_share_of_the_figure_now() -> None:
+    original = model().graph
+    now = macs_price(Prices(BOARD), original)
+    asked = recipe(goal={"until": f"instructions=-20%,flash={now.flash - now.flash // 4},flash={now.flash}"})
+    wanted = Aim(BOARD, asked, original, lambda graph: graph).wanted(original)
+
+    assert wanted == {Minimized.INSTRUCTIONS: pytest.approx(20, abs=0.1), Minimized.FLASH: pytest.approx(25, abs=0.1)}
 
 
 def test_the_original_is_quantised_once_however_many_networks_follow(monkeypatch: pytest.MonkeyPatch) -> None:

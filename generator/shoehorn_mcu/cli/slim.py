@@ -256,7 +256,8 @@ def _print_end(record: Record, folder: Path, board: Board) -> None:
             f"moves were chosen by made-up weights, with which it would take {record.made_up.time:,} {unit}: with its "
             f"own weights {told}{more}"
         )
-    after = f"gen plan {folder / 'slim-int8.onnx'} --board {board.id}"
+    within = "" if record.sram_bytes is None else f" --sram {record.sram_bytes}"
+    after = f"gen plan {folder / 'slim-int8.onnx'} --board {board.id}{within}"
     out.say(f"ended because {record.ended}; wrote {folder}; next: {after}")
 
 

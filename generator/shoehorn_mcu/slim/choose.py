@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,14 +44,16 @@ def choices(
     graph: Graph,
     prices: Prices,
     recipe: Recipe,
-    wanted: Sequence[Minimized],
+    wanted: Mapping[Minimized, float],
     lacking: int,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Choice]:
     """Every move that the recipe allows, those that gain most first, those that are not tried last with the reason.
 
-    A gain is what a move takes away of the figures that are `wanted`, in percent and added up. Of a network that does
-    not fit the board, `lacking` bytes, it is what the move takes away of the bytes that the board has too few.
+    A gain is what a move takes away of the figures that are `wanted`, in percent and added up; of each figure no more
+    counts than the percent that are too much, so that near the goal a small move is worth as much as a large one. Of a
+    network that does not fit the board, `lacking` bytes, it is what the move takes away of the bytes that the board has
+    too few.
     Both are of plans by groups of rows that compute each row once, so that a move is priced in little time.
     """
     found = []
@@ -88,7 +90,7 @@ def _names(node: Node) -> tuple[str, ...]:
 
 
 def _priced(
-    graph: Graph, moved: Moved, prices: Prices, recipe: Recipe, wanted: Sequence[Minimized], lacking: int
+    graph: Graph, moved: Moved, prices: Prices, recipe: Recipe, wanted: Mapping[Minimized, float], lacking: int
 ) -> Choice:
     touched = {*moved.gone, *(born.layer for born in moved.born)}
     names = [name for node in graph.nodes() if node.op.name in touched for name in _names(node)]
@@ -98,10 +100,10 @@ def _priced(
     before, after, board = prices.of(graph, once=True), prices.of(moved.graph, once=True), prices.board
     if after.lacking and not before.lacking:
         return Choice(moved, after, 0.0, f"does not fit {board.id}")
-    figures = [(before.of(what), after.of(what)) for what in wanted]
+    figures = [(before.of(what), after.of(what), most) for what, most in wanted.items()]
     if lacking:
-        figures = [(before.lacking, after.lacking)]
-    gain = sum(100 * (1 - new / max(1, old)) for old, new in figures)
+        figures = [(before.lacking, after.lacking, 100.0)]
+    gain = sum(min(most, 100 * (1 - new / max(1, old))) for old, new, most in figures)
     refused = "" if gain > 0 else f"gains nothing on {board.id}"
     return Choice(moved, after, gain, refused)
 

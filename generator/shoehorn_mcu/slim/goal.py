@@ -14,7 +14,7 @@ class Minimized(Enum):
 
     INSTRUCTIONS = "instructions"  # cycles where the board's core has a model of them
     SRAM = "sram"  # what the smallest plan needs; of candidates, which get no such plan, what the fastest one takes
-    ARENA = "arena"  # what the fastest plan takes
+    ARENA = "arena"  # what the plan may take whose time counts; of a network that needs more, what it needs
     FLASH = "flash"
 
 

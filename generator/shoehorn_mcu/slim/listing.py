@@ -33,5 +33,5 @@ def listing(graph: Graph, board: Board, recipe: Recipe, say: Callable[[str], Non
     check_kept(graph, recipe)
     prices = Prices(board)
     before = prices.of(graph, once=True)
-    found = choices(graph, prices, recipe, [recipe.goal.minimize], before.lacking, say)
+    found = choices(graph, prices, recipe, {recipe.goal.minimize: 100.0}, before.lacking, say)
     return Listing(before, tuple(found))

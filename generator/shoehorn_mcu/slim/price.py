@@ -32,8 +32,8 @@ LOOKING_AT_WEIGHTS = frozenset({"zero-constant-channels", "fold-constant-channel
 class Price:
     """Predicted cost of one inference by the fastest plan that fits the board, or by the smallest if that is asked for.
 
-    Of a network that does not fit, `sram` is what a small plan needs, and the time is that of the fastest plan in as
-    much RAM as it takes.
+    Of a network that does not fit, or not in the bytes that were asked for, `sram` is what a small plan needs, and the
+    time is that of the fastest plan in as much RAM as it takes.
     """
 
     instructions: int
@@ -83,10 +83,12 @@ WEIGHTED = (Conv2d, DepthwiseConv2d, Dense, TransposeConv2d)
 class Prices:
     """The prices of graphs on a board, each found once.
 
-    Those of float32 graphs are of made-up weights, so that training changes none of them.
+    Those of float32 graphs are of made-up weights, so that training changes none of them. `within`: how many bytes of
+    SRAM a plan may take at most, where that is less than the board has.
     """
 
     board: Board
+    within: int | None = None
     _known: dict[tuple[object, ...], Price] = field(default_factory=dict)
     _int8: dict[tuple[int, bool], tuple[Graph, Price]] = field(default_factory=dict)  # by identity, which is kept alive
     _last: Graph | None = None  # the int8 graph priced last: moves leave most of its ops as they are
@@ -99,7 +101,7 @@ class Prices:
         if key not in self._known:
             cuts = _cuts(as_int8(graph), self.board, _MADE_UP, self._last)
             self._last = cuts.graph
-            self._known[key] = _priced(cuts, graph.macs, self.board, smallest, once)
+            self._known[key] = self._priced(cuts, graph.macs, smallest, once)
         return self._known[key]
 
     def of_int8(self, graph: Graph, *, smallest: bool = False) -> Price:
@@ -107,8 +109,40 @@ class Prices:
         key = (id(graph), smallest)
         if key not in self._int8:
             cuts = _cuts(graph, self.board, _REAL)
-            self._int8[key] = graph, _priced(cuts, graph.macs, self.board, smallest, False)
+            self._int8[key] = graph, self._priced(cuts, graph.macs, smallest, False)
         return self._int8[key][1]
+
+    def _priced(self, cuts: Cuts, macs: int, smallest: bool, once: bool) -> Price:
+        """The price of ops with kernels, as `of` says.
+
+        The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
+        """
+        has, may = limits(self.board, _REAL), limits(self.board, replace(_REAL, sram_bytes=self.within))
+        goal, most_macs = Goal.SRAM if smallest else Goal.TIME, 0 if smallest or once else None
+        try:
+            request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=once)
+            made = schedule(cuts, request)
+            sram, lacking = made.plan.arena_bytes, 0
+        except DoesNotFit as refusal:
+            made = schedule(cuts, PlanRequest())
+            sram = refusal.needed_bytes
+            lacking = 0 if has.capacity_bytes is None else max(0, sram - has.capacity_bytes)
+        flash, room = build.least_flash(made.stages), self.board.spec.flash_bytes
+        by_op = list(predict.by_op(made.plan, made.stages, predict.unit_of(made.stages)))
+        weighted = [isinstance(stage.node.computed.op, WEIGHTED) for stage in made.stages]
+        weightless = sum(cost for cost, heavy in zip(by_op, weighted, strict=True) if not heavy)
+        cycles, hz = predict.cycles(made.plan, made.stages), self.board.spec.core_hz
+        return Price(
+            predict.instructions(made.plan, made.stages),
+            cycles,
+            sram,
+            flash.constant_bytes,
+            macs,
+            weightless=round(weightless / max(1, sum(by_op)), 4),
+            milliseconds=None if cycles is None or hz is None else round(1000 * cycles / hz, 3),
+            lacking_sram=lacking,
+            lacking_flash=flash.bytes - room if flash.surely_exceeds(room) else 0,
+        )
 
 
 def with_int8_ends(graph: Graph) -> Graph:
@@ -172,35 +206,3 @@ def _from_the_outputs(graph: Graph) -> list[str]:
             met[op.name] = op
             waiting += reversed(op.inputs)
     return [name for name, op in met.items() if isinstance(op, WEIGHTED)]
-
-
-def _priced(cuts: Cuts, macs: int, board: Board, smallest: bool, once: bool) -> Price:
-    """The price of ops with kernels, as `Prices.of` says.
-
-    The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
-    """
-    may = limits(board, _REAL)
-    goal, most_macs = Goal.SRAM if smallest else Goal.TIME, 0 if smallest or once else None
-    try:
-        request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=once)
-        made = schedule(cuts, request)
-        sram, lacking = made.plan.arena_bytes, 0
-    except DoesNotFit as refusal:
-        made = schedule(cuts, PlanRequest())
-        sram, lacking = refusal.needed_bytes, refusal.needed_bytes - refusal.available_bytes
-    flash = build.least_flash(made.stages)
-    by_op = list(predict.by_op(made.plan, made.stages, predict.unit_of(made.stages)))
-    weighted = [isinstance(stage.node.computed.op, WEIGHTED) for stage in made.stages]
-    weightless = sum(cost for cost, has in zip(by_op, weighted, strict=True) if not has)
-    cycles, hz = predict.cycles(made.plan, made.stages), board.spec.core_hz
-    return Price(
-        predict.instructions(made.plan, made.stages),
-        cycles,
-        sram,
-        flash.constant_bytes,
-        macs,
-        weightless=round(weightless / max(1, sum(by_op)), 4),
-        milliseconds=None if cycles is None or hz is None else round(1000 * cycles / hz, 3),
-        lacking_sram=lacking,
-        lacking_flash=flash.bytes - board.spec.flash_bytes if flash.surely_exceeds(board.spec.flash_bytes) else 0,
-    )

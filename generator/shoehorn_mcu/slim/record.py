@@ -114,6 +114,7 @@ class Record:
     controls: tuple[Trial, ...] = ()
     test: tuple[Compared, ...] = ()
     seconds: float = 0.0
+    sram_bytes: int | None = None  # that a plan of the slim network may take, where a goal says so
 
     def json(self) -> str:
         """The document; it has percentages and intervals besides."""

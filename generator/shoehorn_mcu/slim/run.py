@@ -26,7 +26,7 @@ from shoehorn_mcu.slim.learner import Learner, Schedule, Trained, Watch
 from shoehorn_mcu.slim.moved import Born, Moved, Part
 from shoehorn_mcu.slim.moves import moves
 from shoehorn_mcu.slim.page import page
-from shoehorn_mcu.slim.price import Prices, other_kernels
+from shoehorn_mcu.slim.price import other_kernels
 from shoehorn_mcu.slim.reading import of, read
 from shoehorn_mcu.slim.recipe import Recipe
 from shoehorn_mcu.slim.record import (
@@ -103,7 +103,7 @@ class Run:
     def __post_init__(self) -> None:
         self._begun = monotonic()
         self._judge = Judge(self.learner, self.model.ends, self.data.train, self.model.graph, self._tell)
-        self._aim = Aim(Prices(self.board), self.recipe, self.model.graph, self._judge.int8)
+        self._aim = Aim(self.board, self.recipe, self.model.graph, self._judge.int8)
 
     # The road.
 
@@ -146,7 +146,8 @@ class Run:
         }
         if self.data.labelled and part.y is not None:
             check_original(self.model.graph.name, rights["float32"], part.y, self.asked.expect)
-        record = Record(self.identity, self.data.labelled, self._aim.price(self.model.graph), rights)
+        most = self._aim.prices.within
+        record = Record(self.identity, self.data.labelled, self._aim.original_price(), rights, sram_bytes=most)
         self.folder.write(RECIPE, self.recipe.toml())
         return self._saved(record)
 
@@ -317,7 +318,8 @@ class Run:
             self.folder.write_weights(f"controls/{slug(name)}.npz", trained.graph)
             part = self.data.validation
             float32, int8 = self._judge.in_float(trained.graph, part), self._judge.in_int8(trained.graph, part)
-            cost = self._aim.price(trained.graph)
+            same = network is self.model.graph
+            cost = self._aim.original_price(trained.graph) if same else self._aim.price(trained.graph)
             right = _percent(int8)
             rights = right, right, _percent(float32), right
             seconds = monotonic() - begun
