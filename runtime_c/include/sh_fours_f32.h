@@ -15,10 +15,19 @@
 #include <arm_mve.h>
 #endif
 
+// gcc has these intrinsics for Armv7-A only with -mfp16-format.
+#if defined(__ARM_NEON) && !defined(__aarch64__) && !defined(__ARM_FP16_FORMAT_IEEE)
+#define SH_CONVERTS_IN_ASSEMBLY
+#endif
+
 SH_INLINED float32x4_t sh_four_of(const sh_number *stored)
 {
 #ifndef SH_HALF
     return vld1q_f32(stored);
+#elif defined(SH_CONVERTS_IN_ASSEMBLY)
+    float32x4_t four;
+    __asm("vcvt.f32.f16 %q[four], %P[half]" : [four] "=w"(four) : [half] "w"(vld1_u16(stored)));
+    return four;
 #elif defined(__ARM_NEON)
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(stored)));
 #else
@@ -30,6 +39,10 @@ SH_INLINED void sh_store_four(sh_number *to, float32x4_t four)
 {
 #ifndef SH_HALF
     vst1q_f32(to, four);
+#elif defined(SH_CONVERTS_IN_ASSEMBLY)
+    uint16x4_t half;
+    __asm("vcvt.f16.f32 %P[half], %q[four]" : [half] "=w"(half) : [four] "w"(four));
+    vst1_u16(to, half);
 #elif defined(__ARM_NEON)
     vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32(four)));
 #else
