@@ -151,7 +151,10 @@ _ELEVEN = (
 )
 """The sequence of the first prototype."""
 _BASE = Schedule(20, 2e-3, augment=("shift", "flip"))
-_GOOGLENET = {"goal": {"until": "instructions=-53%,arena=9408,flash=209000", "drop": 6.0}, "data": {"augment": ("shift", "flip")}}
+_GOOGLENET = {
+    "goal": {"until": "instructions=-53%,arena=9408,flash=209000", "drop": 6.0},
+    "data": {"augment": ("shift", "flip")},
+}
 _MOBILENET = {
     "goal": {"until": "instructions=-36%,arena=15300", "drop": 3.0},
     "moves": {"use": ("shrink",)},
@@ -412,8 +415,8 @@ def main() -> None:
             record = run(name, seed, asked.recipe, asked.out)
             figures = dict(rows(record))
             if asked.emulate:
-                folder = asked.out / name / str(seed) / asked.recipe
-                measured = emulated(folder / "slim-int8.onnx", CASES[name].board, folder / "firmware", record.sram_bytes)
+                folder, board = asked.out / name / str(seed) / asked.recipe, CASES[name].board
+                measured = emulated(folder / "slim-int8.onnx", board, folder / "firmware", record.sram_bytes)
                 figures["measured"] = measured["cycles"] or measured["instructions"]
                 figures["predicted"] = measured["predicted"]
                 data = parts(CASES[name].data(), seed, True)

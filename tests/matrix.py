@@ -859,23 +859,23 @@ class Matrix:
 Pair = tuple[Graph, Instance]
 
 
-_BYTES_A_CASE = 3000  # of flash, at most about, with its kernel, its constants and its call
+_BYTES_A_CASE = 3300  # of flash, at most about, with its kernel, its constants and its call
 
 
-def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts: int = 1, without: str = "") -> Matrix:
-    """The matrix of a machine, or of one contract alone; or every `parts`-th case of it, from case `part`.
-
-    `without` names cases that are left out.
-    """
-    pairs = _pairs(tuple(isas))
-    chosen = [pair for pair in pairs if pair[0].name != without and contract in ("", pair[1].contract.name)]
-    return of_pairs(chosen[part::parts])
+def matrix(isas: Sequence[targets.Isa], contract: str = "") -> Matrix:
+    """The matrix of a machine, or of one contract alone."""
+    return of_pairs([pair for pair in _pairs(tuple(isas)) if contract in ("", pair[1].contract.name)])
 
 
 def in_parts(isas: Sequence[targets.Isa], board: targets.Board, without: str = "") -> Iterator[Matrix]:
-    """The matrix of a machine in as many parts as the board's flash asks for."""
-    parts = -(-len(_pairs(tuple(isas))) * _BYTES_A_CASE // board.spec.flash_bytes)
-    return (matrix(isas, part=part, parts=parts, without=without) for part in range(parts))
+    """The matrix of a machine in as many parts as the board's flash asks for.
+
+    Kernels whose scratch takes more than half of the board's arena are left out, and so are cases named `without`.
+    """
+    most = board.arena_limit_bytes // 2
+    chosen = [(g, k) for g, k in _pairs(tuple(isas)) if g.name != without and k.scratch_bytes(next(g.nodes())) <= most]
+    parts = -(-len(chosen) * _BYTES_A_CASE // board.spec.flash_bytes)
+    return (of_pairs(chosen[part::parts]) for part in range(parts))
 
 
 @cache
@@ -977,12 +977,13 @@ void sh_cores_run(sh_cores_part *part, int32_t step, int32_t cores)
 
 
 def backwards(of: Matrix, board: targets.Board) -> Bundle:
-    """The same, with the rows of each op computed from the last to the first, unless its kernel needs scratch.
+    """The same, with the rows of each op computed from the last to the first, unless its kernel needs scratch, or
+    computes a row from the one before.
 
     A kernel that writes beyond its row spoils the row behind it then, as it may where several cores share the rows.
     """
     forwards = unit(of, board)
-    needy = {scratch.op for scratch in forwards.plan.scratch}
+    needy = {scratch.op for scratch in forwards.plan.scratch} | {op.name for op in of.graph.ops if op.carries}
     steps = tuple(s if s.op in needy else replace(s, cores=s.rows[1] - s.rows[0]) for s in forwards.plan.steps)
     made = replace(forwards, plan=replace(forwards.plan, steps=steps))
     files = {f"lib/matrix/{path}": data for path, data in library(made, constants(made)).items()}

@@ -148,7 +148,7 @@ def test_a_byte_written_beyond_a_row_is_noticed(tmp_path: Path) -> None:
     needs_emulator(target)
     of = matrix(target.cpu.isas, "lut_8")
     files = backwards(of, target)
-    (body,) = (path for path in files if path.endswith("lut_8_neon.inc"))
+    (body,) = (path for path in files if path.endswith("matrix_lut_8_neon.c"))
     head, end, tail = files[body].decode().rpartition("}")
     write({**files, body: f"{head}    *y = 77;\n{end}{tail}".encode()}, tmp_path)
 

@@ -56,9 +56,16 @@ def _const(unit: Unit, name: str) -> str:
     return "" if name in unit.in_ram.names else "const "
 
 
+def _qualifiers(unit: Unit, found: Constants, name: str) -> str:
+    """What stands before the type of an array: alignment for the kernels' loads, by words at least, and const."""
+    alignment = found.alignments[name]
+    aligned = f"_Alignas({alignment}) " if alignment > found.arrays[name].itemsize else ""
+    return aligned + _const(unit, name)
+
+
 def weights_h(unit: Unit, found: Constants) -> str:
-    """Declarations of the constants."""
-    own = ((f"extern {_const(unit, name)}", name, data) for name, data in found.arrays.items())
+    """Declarations of the constants, with their alignment: on x86-64 Clang takes others for aligned by 16."""
+    own = ((f"extern {_qualifiers(unit, found, name)}", name, data) for name, data in found.arrays.items())
     declared = (f"{qualifiers}{c.TYPES[data.dtype.name]} {name}[{data.size}];" for qualifiers, name, data in own)
     remark = f"// Constants of {unit.name}: weights, biases, multipliers and tables, as the kernels read them."
     return c.header(f"SHOEHORN_{unit.upper}_WEIGHTS_H", [remark], ("#include <stdint.h>", "", *declared))
@@ -73,13 +80,11 @@ def weights_c(unit: Unit, found: Constants, refusals: Sequence[str] = ()) -> str
 
 
 def array_texts(unit: Unit, found: Constants, storage: str = "") -> Iterator[str]:
-    """The definition of each constant, aligned as its kernels load it: by words at least."""
+    """The definition of each constant."""
     first: dict[str, int] = {}
     for (index, _), name in found.names.items():
         first.setdefault(name, index)
     for name, data in found.arrays.items():
         stage = unit.stages[first[name]]
         remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} {c.quoted(stage.name)}")
-        alignment = found.alignments[name]
-        aligned = f"_Alignas({alignment}) " if alignment > data.itemsize else ""
-        yield f"{remark}\n{c.array(name, data, (storage + aligned + _const(unit, name)).rstrip())}"
+        yield f"{remark}\n{c.array(name, data, (storage + _qualifiers(unit, found, name)).rstrip())}"
