@@ -99,7 +99,7 @@ test-packages: setup-dev
 	$(qemu)
 	$(call distribution,command -v qemu-aarch64 && command -v qemu-arm && ls /usr/aarch64-linux-gnu/lib /usr/arm-linux-gnueabihf/lib,qemu-user libc6-arm64-cross libc6-armhf-cross,no shared library for Arm runs in the tests)
 	$(call distribution,command -v qemu-system-riscv32,qemu-system-misc,no RISC-V board runs in the tests)
-	$(call distribution,command -v avr-gcc && command -v avr-size && command -v riscv64-unknown-elf-gcc && command -v xtensa-lx106-elf-gcc,gcc-avr binutils-avr avr-libc gcc-riscv64-unknown-elf gcc-xtensa-lx106,the C of libraries is not compiled for their cores)
+	$(call distribution,command -v arm-none-eabi-gcc && command -v avr-gcc && command -v avr-size && command -v riscv64-unknown-elf-gcc && command -v xtensa-lx106-elf-gcc,gcc-arm-none-eabi gcc-avr binutils-avr avr-libc gcc-riscv64-unknown-elf gcc-xtensa-lx106,the C of libraries is not compiled for their cores)
 	$(call distribution,echo '#include <Python.h>' | gcc -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" -fsyntax-only -xc -,gcc libc6-dev python3-dev,the sanitizer tests are skipped)
 	$(call distribution,command -v cppcheck && command -v cmake,cppcheck cmake,the MISRA count and the CMake builds are skipped)
 	$(call distribution,command -v chromium || command -v chromium-browser || command -v google-chrome,chromium,no test draws the page of a plan)

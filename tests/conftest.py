@@ -57,14 +57,14 @@ if pio_server.POSSIBLE:
 # Most object files of a firmware are the same in other firmware: the functions of each are read once.
 firmware_objects.code_of = lru_cache(1000)(firmware_objects.code_of)
 
-# Orders of single rows are searched for a thirtieth of the time or less, and addresses for a sixth, but where a
+# Orders of single rows are searched for a thirtieth of the time or less, and addresses for a fifteenth, but where a
 # test asks for `full_effort`.
 _ORDERS = {name: getattr(BUDGET, name) for name in ("LEAST_SECONDS", "MOST_SECONDS")}
 _PLACES = {name: getattr(PLACE, name) for name in ("FIRST_WORK", "WORK", "SOME_WORK", "LOWERING_WORK")}
 BUDGET.LEAST_SECONDS = BUDGET.MOST_SECONDS = 0.04
 BUDGET.PATIENCE = 1_000_000  # a machine that stands still for a second ends no search
 for _name, _work in _PLACES.items():
-    setattr(PLACE, _name, _work // 6)
+    setattr(PLACE, _name, _work // 15)
 
 
 _KEPT = {

@@ -343,7 +343,7 @@ def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen, monke
 
 
 @needs_qemu
-@pytest.mark.usefixtures("quick_placement")
+@pytest.mark.usefixtures("full_placement", "quick_placement")
 @pytest.mark.parametrize(
     ("board", "rooms", "streamed"),
     [
