@@ -297,6 +297,18 @@ def test_a_step_that_loses_too_much_is_trained_longer_and_undone(tmp_path: Path)
     assert not any(name.startswith("streamline") for name in kept)
 
 
+def test_a_move_that_was_undone_is_tried_after_all_others(tmp_path: Path) -> None:
+    asked = recipe(goal={"until": "instructions=-60%"})
+    steps = slimmed(tmp_path, Still(diverges=["reduce"]), asked).record.steps
+    undone, seen = set[str](), 0
+    for step in steps:
+        again = [each.name in undone for each in step.candidates]
+        assert again == sorted(again)
+        seen += any(again)
+        undone |= {trial.name for trial in step.trials if not trial.kept}
+    assert seen
+
+
 def test_a_training_that_diverges_is_undone(tmp_path: Path) -> None:
     made = slimmed(tmp_path, Still(diverges=["reduce", "shrink"]), recipe())
     undone = [t for step in made.record.steps for t in step.trials if t.name.startswith(("reduce", "shrink"))]

@@ -189,7 +189,9 @@ class Run:
 
     def _step(self, graph: Graph, number: int, record: Record) -> tuple[Graph, Step]:
         """The network after one more move, or the same where none is kept; the record may have trials of this step."""
-        order = self._order(graph, number)
+        earlier = [trial for each in record.steps if each.number < number for trial in each.trials]
+        undone = {trial.name for trial in earlier if not trial.kept}
+        order = sorted(self._order(graph, number), key=lambda each: each.moved.name in undone)  # those come last
         done = [trial for each in record.steps if each.number == number for trial in each.trials]
         step = Step(number, tuple(each.candidate for each in order), tuple(done))
         tried = {trial.name for trial in done}
