@@ -6,6 +6,7 @@ for all of them, by a CRC per op (that of `gen validate`).
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import ziglang
 from elftools.elf.elffile import ELFFile
 from runtime import run_reference
 from samples import (
@@ -35,7 +37,7 @@ from samples import (
 )
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.bundle import Bundle, write
 from shoehorn_mcu.emit.folder.library import library
 from shoehorn_mcu.emit.folder.project import project
 from shoehorn_mcu.emit.model.weights import constants
@@ -859,7 +861,7 @@ class Matrix:
 Pair = tuple[Graph, Instance]
 
 
-_BYTES_A_CASE = 3300  # of flash, at most about, with its kernel, its constants and its call
+_BYTES_A_CASE = 3500  # of flash, at most about, with its kernel, its constants and its call
 
 
 def matrix(isas: Sequence[targets.Isa], contract: str = "") -> Matrix:
@@ -870,12 +872,20 @@ def matrix(isas: Sequence[targets.Isa], contract: str = "") -> Matrix:
 def in_parts(isas: Sequence[targets.Isa], board: targets.Board, without: str = "") -> Iterator[Matrix]:
     """The matrix of a machine in as many parts as the board's flash asks for.
 
-    Kernels whose scratch takes more than half of the board's arena are left out, and so are cases named `without`.
+    Cases named `without` are left out, and so are those whose tensors the board cannot hold whole: rows one by one are
+    nothing for kernels that compute two in a call.
     """
-    most = board.arena_limit_bytes // 2
-    chosen = [(g, k) for g, k in _pairs(tuple(isas)) if g.name != without and k.scratch_bytes(next(g.nodes())) <= most]
+    chosen = [(graph, kernel) for graph, kernel in _pairs(tuple(isas)) if graph.name != without]
+    chosen = [pair for pair in chosen if _arena_of(*pair) <= board.arena_limit_bytes]
     parts = -(-len(chosen) * _BYTES_A_CASE // board.spec.flash_bytes)
     return (of_pairs(chosen[part::parts]) for part in range(parts))
+
+
+def _arena_of(graph: Graph, kernel: Instance) -> int:
+    """How many bytes the tensors of a case take with its kernel's scratch, each in words."""
+    tensors = [each.type for each in graph.tensors.values() if each.data is None and each.name not in graph.inputs]
+    whole = sum(each.rows * aligned(each.row_bytes) for each in tensors)
+    return aligned(X.nbytes) + kernel.scratch_bytes(next(graph.nodes())) + whole
 
 
 @cache
@@ -948,6 +958,28 @@ def _guarded(files: Bundle) -> Bundle:
     options = "platform/builder/toolchain.py"
     more = files[options] + b'OPTIMISE = (*OPTIMISE, "-fstack-protector-strong")\n'
     return {**files, options: more, "lib/matrix/src/guard.c": _GUARD.encode()}
+
+
+_BY_GCC = """
+_zig, _zig_tools = ZIG, tools
+ZIG = str(Path(__file__).with_name("compiler.sh"))
+OPTIMISE = ("-ffreestanding", "-O2", "-ffp-contract=off", "-ffunction-sections", "-fstack-protector-strong", "-w")
+WARNINGS = ()
+
+
+def tools(core):
+    return Tools("gcc", (), _zig_tools(core).link_flags, True)
+"""
+
+
+def write_for_gcc(files: Bundle, folder: Path, command: Sequence[str]) -> None:
+    """Writes the files of a folder so that gcc compiles it, by this command; zig links it."""
+    options = "platform/builder/toolchain.py"
+    write({**files, options: files[options] + _BY_GCC.encode()}, folder)
+    compiler = folder / "platform/builder/compiler.sh"
+    gcc, zig = shlex.join(command), shlex.quote(str(Path(ziglang.__file__).with_name("zig")))
+    compiler.write_text(f'#!/bin/sh\nif [ "$1" = gcc ]; then shift; exec {gcc} "$@"; fi\nexec {zig} "$@"\n')
+    compiler.chmod(0o755)
 
 
 def folder_of(made: Unit, board: targets.Board) -> Bundle:

@@ -11,6 +11,7 @@ from pathlib import Path
 import cffi
 import pytest
 from board_project import needs_emulator
+from compilers import COMPILERS
 from kernel_faults import fault, faults, planted
 from matrix import (
     SUBNORMAL,
@@ -24,11 +25,15 @@ from matrix import (
     over_rows,
     overwriting,
     small_matrix,
+    unit,
+    write_for_gcc,
     wrong_kernels,
 )
 
 from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.emit.folder.library import library
+from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import CATALOGUE
 from shoehorn_mcu.kernels.base.contract import Instance, Variant
@@ -87,6 +92,46 @@ def test_every_kernel_of_an_instruction_set_writes_the_bytes_of_its_oracle(name:
         said = (tmp_path / str(part) / ".pio/build.log").read_text()
         assert "warning:" not in said, said[:4000]
     assert tried == {v for v in CATALOGUE if v.isa in WHERE[name]}
+
+
+@pytest.mark.parametrize(
+    ("name", "compiler"),
+    [
+        ("mps3-an547", "gcc-cortex-m55"),
+        pytest.param("mps2-an386", "gcc-cortex-m4", marks=pytest.mark.long),
+        pytest.param("virt-rv32", "gcc-riscv32", marks=pytest.mark.long),
+    ],
+)
+def test_every_kernel_that_gcc_compiles_writes_the_bytes_of_its_oracle(
+    name: str, compiler: str, tmp_path: Path
+) -> None:
+    """Assembly, and intrinsics whose instructions its assembler writes."""
+    needs_emulator(board(name))
+    (gcc,) = (each for each in COMPILERS if each.name == compiler)
+    if not gcc.installed:
+        pytest.skip(f"{gcc.command[0]} is not installed")
+    parts = SMALL_PARTS.get(name, 1)
+    for part in range(parts):
+        of = small_matrix(WHERE[name], part, parts)
+        write_for_gcc(firmware(of, board(name)), tmp_path / str(part), gcc.command)
+
+        assert wrong_kernels(of, tmp_path / str(part)) == []
+        objects = (tmp_path / str(part) / ".pio/build").rglob("matrix_*.o")
+        assert all(b"GCC: (" in path.read_bytes() for path in objects)
+
+
+def test_gcc_compiles_every_kernel_for_the_short_branches_of_armv6_m(tmp_path: Path) -> None:
+    """gcc counts lines of assembly to know how far its branches reach."""
+    (gcc,) = (each for each in COMPILERS if each.name == "gcc-cortex-m0")
+    if not gcc.installed:
+        pytest.skip(f"{gcc.command[0]} is not installed")
+    of = small_matrix((Isa.THUMB,))
+    files = library(made := unit(of, replace(board("microbit"), spec=board("mps2-an386").spec)), constants(made))
+    write(files, tmp_path)
+    kernels = [path for path in (tmp_path / "src").glob("matrix_*.c") if path.name != "matrix_weights.c"]
+
+    assert len(kernels) > 20
+    gcc.run("-O2", "-std=c11", "-ffreestanding", "-w", f"-I{tmp_path}/src", sources=kernels, folder=tmp_path)
 
 
 @pytest.mark.long

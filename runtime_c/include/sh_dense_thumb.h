@@ -130,7 +130,7 @@ SH_NAKED static void sh_dense_outputs(const sh_dense_pass *of SH_ARGUMENT)
         "bne .Lrest%=\n"
         ".Lsummed%=:\n"
         "mov r1, lr\n"
-        ".irp sum, r8, r9, r10, r11\n" SH_DENSE_OUTPUT("\\sum") ".endr\n"
+        SH_DENSE_OUTPUT("r8") SH_DENSE_OUTPUT("r9") SH_DENSE_OUTPUT("r10") SH_DENSE_OUTPUT("r11")
         "mov lr, r1\n"
         "b .Loutputs%=\n"
         ".Ldone%=:\n"

@@ -20,6 +20,11 @@
 #define SH_CONVERTS_IN_ASSEMBLY
 #endif
 
+// The assembler of GNU binutils 2.40 gives vcvtb for Helium the numbers of other registers.
+#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__) && !defined(__clang__)
+#define SH_CONVERTS_BY_NUMBER
+#endif
+
 SH_INLINED float32x4_t sh_four_of(const sh_number *stored)
 {
 #ifndef SH_HALF
@@ -30,6 +35,10 @@ SH_INLINED float32x4_t sh_four_of(const sh_number *stored)
     return four;
 #elif defined(__ARM_NEON)
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(stored)));
+#elif defined(SH_CONVERTS_BY_NUMBER)
+    register uint32x4_t bits __asm("q0") = vldrhq_u32(stored);
+    __asm(".inst.w 0xFE3F0E01" : "+w"(bits)); // vcvtb.f32.f16 q0, q0
+    return vreinterpretq_f32_u32(bits);
 #else
     return vcvtbq_f32_f16(vreinterpretq_f16_u32(vldrhq_u32(stored)));
 #endif
@@ -45,6 +54,11 @@ SH_INLINED void sh_store_four(sh_number *to, float32x4_t four)
     vst1_u16(to, half);
 #elif defined(__ARM_NEON)
     vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32(four)));
+#elif defined(SH_CONVERTS_BY_NUMBER)
+    register uint32x4_t half __asm("q0") = vdupq_n_u32(0);
+    register uint32x4_t bits __asm("q1") = vreinterpretq_u32_f32(four);
+    __asm(".inst.w 0xEE3F0E03" : "+w"(half) : "w"(bits)); // vcvtb.f16.f32 q0, q1
+    vstrhq_u32(to, half);
 #else
     vstrhq_u32(to, vreinterpretq_u32_f16(vcvtbq_f16_f32(vdupq_n_f16(0), four)));
 #endif
