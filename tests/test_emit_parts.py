@@ -14,9 +14,11 @@ import pytest
 from compilers import HOST, WARNINGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import sample
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu import importers, passes
+from shoehorn_mcu import importers, ops, passes
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit import bundle, c
 from shoehorn_mcu.emit.folder import app, mlperf
@@ -28,12 +30,13 @@ from shoehorn_mcu.emit.model.source import SLOT_BYTES, _scattered, model_c
 from shoehorn_mcu.emit.model.weights import constants, weights_c
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.templates import TemplateError, fill
-from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.ir import Array, Graph, Op, verify
 from shoehorn_mcu.ir.shared_rows import Part
 from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal, make_plan
 from shoehorn_mcu.planner.memory_plan import Placement
 from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 
 
 def _shipped() -> Graph:
@@ -268,6 +271,29 @@ def test_a_c_file_that_was_changed_is_seen(change: Callable[[bytes], bytes], who
 def test_a_written_graph_that_is_not_there_is_named(tmp_path: Path):
     with pytest.raises(GraphFileError, match=r"cannot be read: No such file or directory; write the folder again"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("op_class", "repeats"),
+    [
+        *((each, True) for each in (ops.Conv2d, ops.Rescale, ops.Average)),
+        *((each, False) for each in (ops.NextPartial, ops.SumPool, ops.SumDense, ops.RunningMax, ops.Lstm)),
+    ],
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)
+def test_a_step_runs_several_times_in_place_of_once_unless_it_adds_to_what_is_there(
+    op_class: type[Op], repeats: bool
+) -> None:
+    graph = sample(op_class, np.random.default_rng(1))
+    (stage,) = [each for each in stages(graph, targets.Machine.of("cortex-m4f")) if type(each.node.op) is op_class]
+    assert steps._repeats(stage) is repeats
+
+
+def test_an_output_that_is_a_constant_is_refused_before_a_plan_is_made() -> None:
+    graph = sample(ops.Conv2d, np.random.default_rng(1))
+    fixed = verify(replace(graph, outputs=(*graph.outputs, "x1")))
+    with pytest.raises(ShoehornError, match="'x1' is a constant that is reshaped or a model output"):
+        lower(fixed, stages(fixed, targets.Machine.of("cortex-m4f")), None)
 
 
 def test_a_file_of_constants_is_not_empty_where_there_are_none() -> None:

@@ -15,6 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.importers.source import REPLACEMENTS, replacement
+from shoehorn_mcu.inspect.inspection import _end
+from shoehorn_mcu.ir import DType, Quant, TensorType
 from tests.tflite_writer import ModelSpec, OpSpec, int8, small_model
 
 DIGITS = MODELS / "digits.tflite"
@@ -64,6 +66,12 @@ def test_the_page_has_all_of_it_and_the_graph_whether_the_model_can_run_or_not(t
     page.write_text("mine")
     done = gen("inspect", DIGITS, "--html", page)
     assert done.exit_code == 1 and "was not written by Shoehorn" in done.stderr and page.read_text() == "mine"
+
+
+def test_only_an_end_of_one_scale_is_shown_with_it() -> None:
+    whole, by_channel = Quant((0.5,), (3,)), Quant((0.5, 0.25), (0, 0), 1)
+    shown = [_end("x", TensorType((1, 2), DType.INT8, quant)) for quant in (whole, by_channel, None)]
+    assert [(end.scale, end.zero_point) for end in shown] == [(0.5, 3), (None, None), (None, None)]
 
 
 def test_a_model_that_can_run_is_shown_op_by_op(gen: Gen):

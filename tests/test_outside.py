@@ -363,6 +363,10 @@ def test_expected_outputs_are_stored_values_or_real_ones(tmp_path: Path):
     assert judged(a=real + 0.5).is_within and not judged(a=real).tolerance.judges
     assert not judged(Tolerance(0), a=real + 0.5).is_within
     assert judged(Tolerance(1), a=real + 0.5).is_within
+    quantised = Outputs({"b": 0.5}, is_quantised=True)
+    np.savez(tmp_path / "z.npz", b=found["b"] + np.float32(0.01))  # of a model with quantised layers inside
+    assert not outside.expected(tmp_path / "z.npz", plan, quantised, found, None).tolerance.judges
+    assert outside.expected(tmp_path / "z.npz", plan, Outputs(), found, None).tolerance.judges
     with pytest.raises(InputError, match=r"'a' has shape \(1, 3\); wanted are 2 vectors of \(1, 3\)"):
         judged(a=found["a"][:1])
     with pytest.raises(InputError, match="holds 1 arrays, the model has 2 outputs: a, b"):

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.importers.onnx.importer import import_model
@@ -251,6 +253,18 @@ def test_means_and_scales_are_per_channel(tmp_path: Path, model: Imported) -> No
 def test_a_model_that_is_quantised_already_is_refused() -> None:
     with pytest.raises(SlimError, match="quantised already"):
         read(MODELS / "digits.tflite")
+
+
+def test_sizes_that_a_model_leaves_open_are_those_that_are_given(tmp_path: Path) -> None:
+    net = slim_nets.Net(8, 1)
+    made = net.model(net.conv("conv", "image", 4, 3), 3)
+    for axis, name in ((2, "height"), (3, "width")):
+        made.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    onnx.save(made, path := tmp_path / "open.onnx")
+    graph = read(path, {"image": (1, 1, 8, 8)}).graph
+    assert graph.tensors[graph.inputs[0]].type.shape == (1, 8, 8, 1)
+    with pytest.raises(ShoehornError, match="--shape height=N"):
+        read(path)
 
 
 def test_a_model_of_two_outputs_is_refused(tmp_path: Path, model: Imported) -> None:

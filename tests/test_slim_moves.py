@@ -22,6 +22,7 @@ from shoehorn_mcu.ops import Concat, Conv2d, DepthwiseConv2d, Dequantize, MaxPoo
 from shoehorn_mcu.ops.clamp import RealClamp
 from shoehorn_mcu.quantisation import Samples, quantized
 from shoehorn_mcu.quantisation.exported import as_onnx
+from shoehorn_mcu.slim.layers import is_rectified
 from shoehorn_mcu.slim.made_up import as_int8
 from shoehorn_mcu.slim.moved import Moved
 from shoehorn_mcu.slim.moves import KINDS, moves
@@ -141,6 +142,18 @@ def test_a_streamlined_layer_reads_its_pixels_where_the_pool_did() -> None:
     moved = next(moves(graph, ["streamline"], 0.5))
     x = picture(graph)
     assert np.array_equal(values(graph, x)["logits"], values(moved.graph, x)["logits"])
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+def test_a_normalisation_between_a_layer_and_its_pool_becomes_an_activation(normalised: bool) -> None:
+    """Something that is not linear stays between the layers around it."""
+    net = Net(9, 2)
+    x = net.conv("conv", "image", 8, 3, relu=False)
+    x = net.lrn("norm", x) if normalised else x
+    graph = read(net.model(net.max_pool("pool", x, 2, 2), 3))
+    first = next(moves(graph, ["streamline"], 0.5)).graph
+    (conv,) = [op for op in first.ops if isinstance(op, Conv2d)]
+    assert is_rectified(conv.clamp) is normalised
 
 
 def test_a_pool_goes_into_the_convolution_and_a_mean_of_the_channels_behind_it_stays() -> None:
