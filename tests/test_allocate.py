@@ -41,6 +41,15 @@ GAP = tuple(
 )
 
 
+@pytest.mark.parametrize(("lowest", "last"), [(False, 12), (True, 0)])
+def test_buffers_are_placed_into_the_tightest_gap_or_into_the_lowest(lowest: bool, last: int) -> None:
+    """The gap at 0 has 4 units, the one at 12 has 2; each of the others is in use at two of three moments."""
+    lower, upper, size = (0, 0, 0, 0, 1, 2), (1, 3, 1, 3, 2, 3), (4, 8, 2, 3, 4, 2)
+    found = native.Native(native.Sections(lower, upper, size, (0, 0, 0))).greedy((0, 1, 2, 3, 4, 5), lowest)
+
+    assert found == (0, 4, 12, 14, 0, last)
+
+
 @st.composite
 def tiny(draw: Any, most: int = 6) -> tuple[Buffer, ...]:
     """A few buffers of any kind, empty ones among them."""

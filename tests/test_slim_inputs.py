@@ -17,6 +17,7 @@ from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.slim.data import Data, read_data
 from shoehorn_mcu.slim.fault import SlimError
 from shoehorn_mcu.slim.goal import Minimized, Until
+from shoehorn_mcu.slim.judge import check_original
 from shoehorn_mcu.slim.reading import read
 from shoehorn_mcu.slim.recipe import DataTable, read_recipe
 from shoehorn_mcu_host.base.errors import InputError
@@ -248,6 +249,24 @@ def test_means_and_scales_are_per_channel(tmp_path: Path, model: Imported) -> No
 
 
 # Models.
+
+
+@pytest.mark.parametrize(("classes", "least"), [(10, 15.0), (2, 75.0)])
+def test_a_network_that_is_hardly_better_than_guessing_is_refused(classes: int, least: float) -> None:
+    """Half as much again as guessing has right, but no more than half of what it has wrong."""
+    y = np.arange(400) % classes
+    check_original("net", least, y, None)
+    with pytest.raises(SlimError, match=f"has {least - 0.2:.1f} % .*guessing {100 / classes:.1f} %; check the prep"):
+        check_original("net", least - 0.2, y, None)
+
+
+def test_an_accuracy_far_below_the_expected_one_is_refused_and_one_within_the_error_is_not() -> None:
+    """Of 400 samples 70 % are known to 4.5 points."""
+    y = np.arange(400) % 10
+    check_original("net", 70.0, y, 74.0)
+    for right, expect in ((70.0, 75.0), (99.9, 102.0)):
+        with pytest.raises(SlimError, match=f"{expect:g} % were expected; check the preprocessing"):
+            check_original("net", right, y, expect)
 
 
 def test_a_model_that_is_quantised_already_is_refused() -> None:
