@@ -279,11 +279,11 @@ _FUSED_LANES = (
     ("rounding", "return vfmaq_f32(sums, w, vdupq_n_f32(x));", "return vaddq_f32(sums, vmulq_n_f32(w, x));"),
 )
 _HALF_NEON = (
-    ("packing", "vld1_u16(stored)", "vld1_u16(stored + 1)"),
+    ("packing", "_u16(vld1_u16(stored)", "_u16(vld1_u16(stored + 1)"),
     ("packing", "vcvt_f16_f32(four)", "vcvt_f16_f32(vrev64q_f32(four))"),
 )
 _HALF_MVE = (
-    ("packing", "vldrhq_u32(stored)", "vldrhq_u32(stored + 1)"),
+    ("packing", "_u32(vldrhq_u32(stored)", "_u32(vldrhq_u32(stored + 1)"),
     ("packing", "vcvtbq_f16_f32(vdupq_n_f16(0), four)", "vcvttq_f16_f32(vdupq_n_f16(0), four)"),
     ("packing", "tap[p] = four[p][lane];", "tap[p] = four[p][0];"),
     ("tail", "lane < 4; lane++", "lane < 3; lane++"),

@@ -97,8 +97,8 @@ def test_the_arrays_are_variables_and_the_library_computes_the_same(tmp_path: Pa
 
     for name in found.arrays:
         const = "" if name in names else "const "
-        assert re.search(rf"^extern {const}u?int\d+_t {name}\[", weights_h(unit, found), re.M)
-        assert re.search(rf"^(_Alignas\(\d+\) ?)?{const}u?int\d+_t {name}\[", weights_c(unit, found), re.M)
+        assert re.search(rf"^extern (_Alignas\(\d+\) )?{const}u?int\d+_t {name}\[", weights_h(unit, found), re.M)
+        assert re.search(rf"^(_Alignas\(\d+\) )?{const}u?int\d+_t {name}\[", weights_c(unit, found), re.M)
     for got, inputs in zip(run(unit, compile_library(unit, tmp_path), vectors), vectors, strict=True):
         assert all((got[name] == values).all() for name, values in expected(unit.graph, inputs).items())
 
