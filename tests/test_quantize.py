@@ -645,13 +645,18 @@ def test_a_channel_that_needs_its_wide_steps_keeps_them() -> None:
     assert output_sqnr([*Runner(real).over(samples)], made, samples) > 20
 
 
-def test_a_layer_whose_output_step_is_computed_keeps_its_steps() -> None:
-    """Nothing is known of it before the model runs."""
+def with_a_wide_channel() -> onnx.ModelProto:
+    """A quantised convolution, one channel of which needs wide steps."""
     weights = reals(4, 3, 1, 1)
     weights[2] *= 100
     ends = {"low": np.float32(-1), "high": np.float32(1)}
     nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Clip", ["a", "low", "high"], ["y"])]
-    made = quantized(model(nodes, {"w": weights, **ends}), Samples({"x": reals(20, *IMAGE, scale=0.3)}))
+    return quantized(model(nodes, {"w": weights, **ends}), Samples({"x": reals(20, *IMAGE, scale=0.3)}))
+
+
+def test_a_layer_whose_output_step_is_computed_keeps_its_steps() -> None:
+    """Nothing is known of it before the model runs."""
+    made = with_a_wide_channel()
     (conv,) = (node for node in made.graph.node if node.op_type == "Conv")
     (last,) = (node for node in made.graph.node if list(conv.output) == [node.input[0]])
     made.graph.node.insert(0, helper.make_node("Identity", [last.input[1]], ["computed"]))
@@ -662,11 +667,7 @@ def test_a_layer_whose_output_step_is_computed_keeps_its_steps() -> None:
 
 def test_an_activation_behind_a_layer_does_not_hide_its_wide_steps() -> None:
     """ONNX Runtime's quantiser leaves them out; another one may have kept them."""
-    weights = reals(4, 3, 1, 1)
-    weights[2] *= 100
-    ends = {"low": np.float32(-1), "high": np.float32(1)}
-    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Clip", ["a", "low", "high"], ["y"])]
-    made = quantized(model(nodes, {"w": weights, **ends}), Samples({"x": reals(20, *IMAGE, scale=0.3)}))
+    made = with_a_wide_channel()
     assert with_finer_steps(made)[1] == 1
     (place,) = [i for i, node in enumerate(made.graph.node) if node.op_type == "Conv"]
     conv = made.graph.node[place]
