@@ -43,6 +43,12 @@ IMAGE = (1, 3, 12, 12)
 CLASSES = 5
 
 
+@pytest.fixture(autouse=True)
+def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test draws the same numbers whatever ran before it."""
+    monkeypatch.setattr(sys.modules[__name__], "RNG", np.random.default_rng(1))
+
+
 def reals(*shape: int, scale: float = 1.0) -> Array:
     return (scale * RNG.standard_normal(shape)).astype(np.float32)
 
