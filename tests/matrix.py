@@ -861,7 +861,7 @@ class Matrix:
 Pair = tuple[Graph, Instance]
 
 
-_BYTES_A_CASE = 3500  # of flash, at most about, with its kernel, its constants and its call
+_BYTES_A_CASE = 4800  # of flash, at most about, with its kernel, its constants and its call
 
 
 def matrix(isas: Sequence[targets.Isa], contract: str = "") -> Matrix:

@@ -46,7 +46,7 @@ from shoehorn_mcu_host.validate.reference_build import declarations
 
 # One board per instruction set and per kind of core that compilers make other code for.
 BOARDS = ("mps2-an386", "mps3-an547", "rpi-zero-2w", "virt-rv32")
-WITHOUT = {"rpi-zero": SUBNORMAL, "virt-rv32": SUBNORMAL}
+WITHOUT = {"rpi-zero": SUBNORMAL, "virt-rv32": SUBNORMAL, "microbit": SUBNORMAL}
 """The VFP11 leaves such numbers to an operating system's support code; the start-up makes them 0 instead. On cores
 without an FPU ziglang's division gives 0 for such a quotient.
 """
