@@ -11,7 +11,7 @@ from pathlib import Path
 import cffi
 import pytest
 from board_project import needs_emulator
-from compilers import COMPILERS
+from compilers import Compiler, each_compiler
 from kernel_faults import fault, faults, planted
 from matrix import (
     SUBNORMAL,
@@ -94,47 +94,40 @@ def test_every_kernel_of_an_instruction_set_writes_the_bytes_of_its_oracle(name:
     assert tried == {v for v in CATALOGUE if v.isa in WHERE[name]}
 
 
-@pytest.mark.parametrize(
-    ("name", "compiler", "options"),
-    [
-        ("mps3-an547", "gcc-cortex-m55", ""),
-        pytest.param("mps2-an386", "gcc-cortex-m4", "", marks=pytest.mark.long),
-        # as zig compiles for it: no small data, whose register the start-up code does not set
-        pytest.param(
-            "virt-rv32", "gcc-riscv32", "-march=rv32imac_zicsr -msmall-data-limit=0 -mno-relax", marks=pytest.mark.long
-        ),
-    ],
-)
-def test_every_kernel_that_gcc_compiles_writes_the_bytes_of_its_oracle(
-    name: str, compiler: str, options: str, tmp_path: Path
-) -> None:
+BY_GCC = {
+    "gcc-cortex-m55": ("mps3-an547", ()),
+    "gcc-cortex-m4": ("mps2-an386", ()),
+    # as zig compiles for it: no small data, whose register the start-up code does not set
+    "gcc-riscv32": ("virt-rv32", ("-march=rv32imac_zicsr", "-msmall-data-limit=0", "-mno-relax")),
+}
+"""By compiler: the board that runs its code, and more options."""
+
+
+@each_compiler(*BY_GCC, long=("gcc-cortex-m4", "gcc-riscv32"))
+def test_every_kernel_that_gcc_compiles_writes_the_bytes_of_its_oracle(compiler: Compiler, tmp_path: Path) -> None:
     """Assembly, and intrinsics whose instructions its assembler writes."""
+    name, options = BY_GCC[compiler.name]
     needs_emulator(board(name))
-    (gcc,) = (each for each in COMPILERS if each.name == compiler)
-    if not gcc.installed:
-        pytest.skip(f"{gcc.command[0]} is not installed")
     parts = SMALL_PARTS.get(name, 1)
     for part in range(parts):
         of = small_matrix(WHERE[name], part, parts)
-        write_for_gcc(firmware(of, board(name)), tmp_path / str(part), [*gcc.command, *options.split()])
+        write_for_gcc(firmware(of, board(name)), tmp_path / str(part), [*compiler.command, *options])
 
         assert wrong_kernels(of, tmp_path / str(part)) == []
         objects = (tmp_path / str(part) / ".pio/build").rglob("matrix_*.o")
         assert all(b"GCC: (" in path.read_bytes() for path in objects)
 
 
-def test_gcc_compiles_every_kernel_for_the_short_branches_of_armv6_m(tmp_path: Path) -> None:
+@each_compiler("gcc-cortex-m0")
+def test_gcc_compiles_every_kernel_for_the_short_branches_of_armv6_m(compiler: Compiler, tmp_path: Path) -> None:
     """gcc counts lines of assembly to know how far its branches reach."""
-    (gcc,) = (each for each in COMPILERS if each.name == "gcc-cortex-m0")
-    if not gcc.installed:
-        pytest.skip(f"{gcc.command[0]} is not installed")
     of = small_matrix((Isa.THUMB,))
     files = library(made := unit(of, replace(board("microbit"), spec=board("mps2-an386").spec)), constants(made))
     write(files, tmp_path)
     kernels = [path for path in (tmp_path / "src").glob("matrix_*.c") if path.name != "matrix_weights.c"]
 
     assert len(kernels) > 20
-    gcc.run("-O2", "-std=c11", "-ffreestanding", "-w", f"-I{tmp_path}/src", sources=kernels, folder=tmp_path)
+    compiler.run("-O2", "-std=c11", "-ffreestanding", "-w", f"-I{tmp_path}/src", sources=kernels, folder=tmp_path)
 
 
 @pytest.mark.long

@@ -1,5 +1,5 @@
-// Takes a timestamp of the energy mode on a board whose clock stands still, and prints how often
-// the pin was set.
+// This program takes a timestamp of the energy mode on a board whose clock stands still. It prints
+// how often the pin was set.
 #include <stdio.h>
 
 #include "energy.h"

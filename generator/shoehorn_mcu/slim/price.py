@@ -117,7 +117,7 @@ class Prices:
 
         The road is that of `firmware.build.plan_model` without what only a report needs, such as the next smaller plan.
         """
-        has, may = limits(self.board, _REAL), limits(self.board, replace(_REAL, sram_bytes=self.within))
+        may = limits(self.board, replace(_REAL, sram_bytes=self.within))
         goal, most_macs = Goal.SRAM if smallest else Goal.TIME, 0 if smallest or once else None
         try:
             request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=once)
@@ -125,8 +125,10 @@ class Prices:
             sram, lacking = made.plan.arena_bytes, 0
         except DoesNotFit as refusal:
             made = schedule(cuts, PlanRequest())
-            sram = refusal.needed_bytes
-            lacking = 0 if has.capacity_bytes is None else max(0, sram - has.capacity_bytes)
+            sram, has = refusal.needed_bytes, refusal.available_bytes
+            if self.within is not None:  # the board may have more
+                has = limits(self.board, _REAL).capacity_bytes or has
+            lacking = max(0, sram - has)
         flash, room = build.least_flash(made.stages), self.board.spec.flash_bytes
         by_op = list(predict.by_op(made.plan, made.stages, predict.unit_of(made.stages)))
         weighted = [isinstance(stage.node.computed.op, WEIGHTED) for stage in made.stages]

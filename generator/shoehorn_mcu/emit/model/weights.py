@@ -57,7 +57,10 @@ def _const(unit: Unit, name: str) -> str:
 
 
 def _qualifiers(unit: Unit, found: Constants, name: str) -> str:
-    """What stands before the type of an array: alignment for the kernels' loads, by words at least, and const."""
+    """The text before the type of an array: its alignment and its qualifier.
+
+    Kernels load arrays by words at least, so an array is aligned as a word or more strictly.
+    """
     alignment = found.alignments[name]
     aligned = f"_Alignas({alignment}) " if alignment > found.arrays[name].itemsize else ""
     return aligned + _const(unit, name)
