@@ -65,9 +65,11 @@ def asked(name: str, head: object = None, data: bytes = b"", **limits: Any) -> t
 
 
 def done(walls_there: Sequence[str], folder: Path, port: int) -> set[str]:
-    """What a process did that only has these walls."""
+    """What a process did that only has these walls; its home is the folder, where nothing of another run is left."""
     command = [sys.executable, "-m", "tests.sandbox_tasks", ",".join(walls_there), str(folder), str(port)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "HOME": str(folder)}
+    )
     line, *became = run.stdout.splitlines()
     stand, found = json.loads(line)
     if stand != [*walls_there]:
