@@ -418,6 +418,16 @@ def test_made_up_parts_of_a_concatenation_have_one_scale_whatever_computes_them(
     assert "Dequantize" in {type(op).__name__ for op in made.ops}
 
 
+def test_made_up_shares_of_a_softmax_keep_its_scale_until_others_are_joined_to_them() -> None:
+    net = Net(8, 1)
+    net.shapes["share"] = net.shapes[net.conv("scores", "image", 8, 3)]
+    pooled = net.max_pool("pooled", net._node("Softmax", "share", ["scores"], axis=1), 3, 1)
+    made = as_int8(read(net.model(net.concat("both", [pooled, net.conv("other", "image", 8, 3)]), 3)))
+    kinds = {type(node.op).__name__: node for node in made.nodes()}
+    assert kinds["Softmax"].output.type.quant == kinds["MaxPool2d"].output.type.quant == Quant((1 / 256,), (-128,))
+    assert kinds["Concat"].output.type.dtype is DType.FLOAT32
+
+
 @pytest.mark.parametrize(
     ("size", "clamp", "lies"),
     [(3, RealClamp(), True), (1, RealClamp(), False), (3, RealClamp(0.0), False), (3, RealClamp(high=6.0), False)],

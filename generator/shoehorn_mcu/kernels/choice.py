@@ -22,6 +22,8 @@ from shoehorn_mcu.machine.targets import Isa, Machine
 WORTH = 0.001 / 1024
 """The part of the predicted time that a byte of flash is worth: less gain than that is none, as costs are estimates."""
 
+_ROUNDED = 1 + 1e-9  # for products that are compared with quotients of the same numbers
+
 NEAR_PERCENT = 100
 """More time than the fastest kernel takes is too much for one that writes nearer to what it reads."""
 
@@ -185,6 +187,10 @@ class _Option:
     constant_bytes: int
     code: Mapping[str, int]  # cost.code_parts
 
+    def bytes_alone(self, uses: Mapping[str, int], users: int) -> int:
+        """The flash bytes of its constants, and of the parts of its code that no more than so many options have."""
+        return self.constant_bytes + sum(size for part, size in self.code.items() if uses[part] <= users)
+
 
 def _options(node: Node, machine: Machine) -> list[_Option]:
     """The instances that may be chosen for a node, fastest first; a tuned one is the fastest, whatever is predicted."""
@@ -234,12 +240,11 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
     chosen = [options[0] for options in alike]
     free = [options[:1] if options[0].key in machine.tuning else options for options in alike]
     worth = WORTH * sum(option.time for option in chosen)
-    by_name, free_by_name = _by_name(alike), _by_name(free)
-    while better := _least_loss(chosen, _changes(chosen, free_by_name), worth):
+    every, untuned = _Alternatives(alike), _Alternatives(free)
+    while better := _least_loss(chosen, untuned.changes(chosen), worth):
         chosen = better
     while _flash_bytes(chosen) > machine.flash_left:
-        better = _least_loss(chosen, _changes(chosen, by_name))
-        better = better or _least_loss(chosen, _sweeps(chosen, by_name))
+        better = _least_loss(chosen, every.changes(chosen)) or _least_loss(chosen, every.sweeps(chosen))
         if better is None:
             break
         chosen = better
@@ -267,34 +272,41 @@ def _together(same: Sequence[_Option]) -> _Option:
 
 
 _Change = dict[int, _Option]  # other options, by the index of their groups of nodes
-_Named = Sequence[Mapping[str, _Option]]  # the options of each group, fastest first
 
 
-def _by_name(by_node: Sequence[Sequence[_Option]]) -> _Named:
-    return [{option.name: option for option in options} for options in by_node]
+class _Alternatives:
+    """The changes of a choice among the options of groups of nodes, each group's fastest first."""
 
+    def __init__(self, by_group: Sequence[Sequence[_Option]]) -> None:
+        self._named = [{option.name: option for option in options} for options in by_group]
+        with_keys = by_key((options[0].key, i) for i, options in enumerate(by_group))
+        self._same = [*with_keys.values()]
+        self._free: dict[tuple[int, str], _Option | None] = {}  # by group and part of code: the first without it
 
-def _changes(chosen: Sequence[_Option], by_node: _Named) -> Iterator[_Change]:
-    """Every choice that differs in one op's key, or in all uses of one instance or of a function that some share."""
-    uses = by_key((part, i) for i, option in enumerate(chosen) for part in option.code)
-    for same in by_key((option.key, i) for i, option in enumerate(chosen)).values():
-        for name in by_node[same[0]]:
-            yield _change(chosen, by_node, dict.fromkeys(same, name))
-    for part, used in uses.items():
-        others = {i: next((n for n, o in by_node[i].items() if part not in o.code), chosen[i].name) for i in used}
-        yield _change(chosen, by_node, others)
+    def changes(self, chosen: Sequence[_Option]) -> Iterator[_Change]:
+        """Every choice that differs in one key, or in all uses of one instance or of a function that some share."""
+        for same in self._same:
+            for name in self._named[same[0]]:
+                yield self._to(name, same, chosen)
+        for part, used in by_key((part, i) for i, option in enumerate(chosen) for part in option.code).items():
+            others = ((i, self._without(i, part)) for i in used)
+            yield {i: option for i, option in others if option is not None}
 
+    def sweeps(self, chosen: Sequence[_Option]) -> Iterator[_Change]:
+        """Every choice that gives one instance to all nodes that it computes, so that others may become unused."""
+        for name in dict.fromkeys(name for options in self._named for name in options):
+            yield self._to(name, range(len(chosen)), chosen)
 
-def _sweeps(chosen: Sequence[_Option], by_node: _Named) -> Iterator[_Change]:
-    """Every choice that gives one instance to all nodes that it computes, so that several others may become unused."""
-    for name in dict.fromkeys(name for options in by_node for name in options):
-        yield _change(chosen, by_node, dict.fromkeys(range(len(chosen)), name))
+    def _to(self, name: str, groups: Iterable[int], chosen: Sequence[_Option]) -> _Change:
+        """This instance at some groups; one that it does not compute keeps its own."""
+        found = ((i, self._named[i].get(name)) for i in groups)
+        return {i: option for i, option in found if option is not None and option is not chosen[i]}
 
-
-def _change(chosen: Sequence[_Option], by_node: _Named, names: Mapping[int, str]) -> _Change:
-    """Other instances at some nodes; a node that the new instance does not compute keeps its own."""
-    found = ((i, by_node[i].get(name)) for i, name in names.items())
-    return {i: option for i, option in found if option is not None and option is not chosen[i]}
+    def _without(self, group: int, part: str) -> _Option | None:
+        key = group, part
+        if key not in self._free:
+            self._free[key] = next((each for each in self._named[group].values() if part not in each.code), None)
+        return self._free[key]
 
 
 def _least_loss(
@@ -302,13 +314,19 @@ def _least_loss(
 ) -> list[_Option] | None:
     """The choice with the change that costs the least time per byte saved, less than `least`; None where none saves."""
     uses = Counter(part for option in chosen for part in option.code)
+    alone = [option.bytes_alone(uses, 1) for option in chosen]
     best = None
     for change in changes:
-        saved = _saved(chosen, uses, change) if change else 0
-        if saved > 0:
-            lost = sum(option.time - chosen[i].time for i, option in change.items()) / saved
-            if lost < least:
-                best, least = change, lost
+        many = len(change)
+        lost, most = 0.0, 0  # what it costs, and what it saves at most
+        for i, option in change.items():
+            lost += option.time - chosen[i].time
+            most += (alone[i] if many == 1 else chosen[i].bytes_alone(uses, many)) - option.constant_bytes
+        if most <= 0 or lost > least * most * _ROUNDED:
+            continue
+        saved = _saved(chosen, uses, change)
+        if saved > 0 and lost / saved < least:
+            best, least = change, lost / saved
     return None if best is None else [best.get(i, option) for i, option in enumerate(chosen)]
 
 

@@ -40,12 +40,13 @@ def schedule(cuts: Cuts, request: PlanRequest, say: Say = lambda _: None) -> Sch
     against the graph as it is emitted. Of several memories as many are used as make the plan faster or possible at all.
     Raises DoesNotFit where no plan is within the capacity, PlanFault where the check rejects the plan.
     """
-    made = _searched(cuts, request, say)
+    made = estimated(cuts, request, say)
     checked(made.problem, made.plan)
     return made
 
 
-def _searched(cuts: Cuts, request: PlanRequest, say: Say) -> Scheduled:
+def estimated(cuts: Cuts, request: PlanRequest, say: Say = lambda _: None) -> Scheduled:
+    """The plan that `schedule` gives, for its figures alone: it is not checked, so nothing is emitted from it."""
     if not request.memories:
         return _Search(cuts, request, (), say).best()
     best: Scheduled | None = None

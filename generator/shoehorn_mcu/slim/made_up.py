@@ -32,7 +32,7 @@ from shoehorn_mcu.ops.pool import Pool2d
 
 _SCALE = float(np.float32(0.05))
 _SIGNED, _RECTIFIED = Quant((_SCALE,), (-5,)), Quant((_SCALE,), (-128,))
-_SOFTMAX = Quant((1 / 256,), (-128,))
+_SHARE = Quant((1 / 256,), (-128,))  # of a softmax, from 0 to 1
 
 
 def as_int8(graph: Graph) -> Graph:
@@ -68,7 +68,7 @@ class _Made:
         self._tensors: dict[str, Tensor] = {}
         self._ops: list[Op] = []
         self._real: set[str] = set()  # tensors that float32 ops write
-        self._rectified = _rectified(graph)
+        self._rectified, self._shares = _rectified(graph), _shares(graph)
         for name in graph.inputs:
             kind = _int8(graph.tensors[name].type.shape)
             self._tensors[name] = _INPUTS.setdefault((name, kind), Tensor(name, kind))
@@ -88,7 +88,10 @@ class _Made:
             self._real.add(node.op.output)
 
     def _computed(self, node: Node) -> bool:
-        return all(tensor.data is None for tensor in node.inputs)
+        """Whether all operands are computed, and those whose elements the op moves are of one quantisation."""
+        moves = isinstance(node.op, Pool2d | Mover)
+        shares = {tensor.name in self._shares for tensor in node.inputs}
+        return all(tensor.data is None for tensor in node.inputs) and not (moves and len(shares) > 1)
 
     def _put(self, node: Node, make: Callable[..., _Layer], reads: tuple[str, ...]) -> None:
         """Adds the form that an op has in int8, one that was made before if there is one."""
@@ -115,6 +118,8 @@ class _Made:
         return self._converted(made, Quantize(name=made, inputs=(name,), output=made), kind)
 
     def _quant(self, name: str) -> Quant:
+        if name in self._shares:
+            return _SHARE
         return _RECTIFIED if name in self._rectified else _SIGNED
 
     def _float(self, name: str) -> str:
@@ -127,6 +132,16 @@ class _Made:
             return name
         made = f"{name}/float32"
         return self._converted(made, Dequantize(name=made, inputs=(name,), output=made), tensor.type)
+
+
+def _shares(graph: Graph) -> set[str]:
+    """The tensors that a softmax writes, and those that have their elements alone."""
+    found: set[str] = set()
+    for node in graph.nodes():
+        moved = isinstance(node.op, Pool2d | Mover) and all(tensor.name in found for tensor in node.inputs)
+        if moved or isinstance(node.op, Softmax):
+            found.add(node.output.name)
+    return found
 
 
 def _rectified(graph: Graph) -> set[str]:
@@ -177,8 +192,7 @@ def _linear(node: Node[LinearOp], reads: tuple[str, ...], quant: Quant) -> _Laye
 def _alike(node: Node, reads: tuple[str, ...], quant: Quant) -> _Layer:
     made = replace(node.op, inputs=reads)
     made = replace(made, clamp=Clamp()) if isinstance(made, Clamped) else made
-    kind = _int8(node.output.type.shape, _SOFTMAX if isinstance(made, Softmax) else quant)
-    return _Layer(made, (Tensor(made.output, kind),))
+    return _Layer(made, (Tensor(made.output, _int8(node.output.type.shape, quant)),))
 
 
 def _in_float(node: Node, reads: tuple[str, ...], _: Quant) -> _Layer:

@@ -18,7 +18,7 @@ from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.cuts import Cuts
 from shoehorn_mcu.schedule.request import PlanRequest
-from shoehorn_mcu.schedule.search import schedule
+from shoehorn_mcu.schedule.search import estimated
 from shoehorn_mcu.schedule.stage import stages
 from shoehorn_mcu.slim.goal import Minimized
 from shoehorn_mcu.slim.made_up import as_int8
@@ -121,10 +121,10 @@ class Prices:
         goal, most_macs = Goal.SRAM if smallest else Goal.TIME, 0 if smallest or once else None
         try:
             request = PlanRequest(goal, may.capacity_bytes, False, most_macs, memories=may.memories, quick_refusal=once)
-            made = schedule(cuts, request)
+            made = estimated(cuts, request)
             sram, lacking = made.plan.arena_bytes, 0
         except DoesNotFit as refusal:
-            made = schedule(cuts, PlanRequest())
+            made = estimated(cuts, PlanRequest())
             sram, has = refusal.needed_bytes, refusal.available_bytes
             if self.within is not None:  # the board may have more
                 has = limits(self.board, _REAL).capacity_bytes or has

@@ -25,6 +25,7 @@ from shoehorn_mcu_host.base import cbuild
 
 _library = cbuild.library(__file__, "shoehorn_flow", "flow.h", "flow.c")
 _NO_LIMIT = 1 << 62
+_Rows = tuple[tuple[int, ...], ...]  # by output row
 _REMEMBERED = 8  # orders of all ops with their live ranges, and groups of ops with the rows around them
 
 
@@ -78,18 +79,19 @@ def slot_bytes(problem: Problem, tensor: str, stiff: frozenset[str]) -> int:
 def tap(problem: Problem, read: Read) -> Tap:
     """A read, seen from the tensor whose bytes are read."""
     seen, root = problem.by_name[read.tensor], problem.by_name[problem.root(read.tensor)]
-    reads = tuple(rows_of_root(rows, seen.row_bytes, root.row_bytes) for rows in read.rows)
-    last_reader = {row: y for y, rows in enumerate(reads) for row in rows}
+    return Tap(root.name, *_seen(read.rows, seen.row_bytes, root.row_bytes))
+
+
+@lru_cache(maxsize=4096)  # a model is planned many times, and other models have layers of the same shape
+def _seen(rows: _Rows, row_bytes: int, root_row_bytes: int) -> tuple[_Rows, tuple[int, ...], _Rows, tuple[int, ...]]:
+    """What a Tap has besides its tensor, for reads of rows of so many bytes."""
+    reads = tuple(rows_of_root(each, row_bytes, root_row_bytes) for each in rows)
+    last_reader = {row: y for y, each in enumerate(reads) for row in each}
     releases: list[list[int]] = [[] for _ in reads]
     for row, y in sorted(last_reader.items()):
         releases[y].append(row)
-    return Tap(
-        root.name,
-        reads,
-        tuple(max(rows, default=-1) for rows in reads),
-        tuple(map(tuple, releases)),
-        tuple(sorted(last_reader)),
-    )
+    latest = tuple(max(each, default=-1) for each in reads)
+    return reads, latest, tuple(map(tuple, releases)), tuple(sorted(last_reader))
 
 
 def once(problem: Problem) -> Iterator[int]:
