@@ -28,6 +28,7 @@ from shoehorn_mcu.slim.recipe import read_recipe
 from shoehorn_mcu.slim.record import RECIPE, Compared, Record, Step
 from shoehorn_mcu.slim.run import Asked, Limits
 from shoehorn_mcu.slim.users import function_of
+from shoehorn_mcu_host.base.words import counted
 from shoehorn_mcu_host.validate.decoders import pixels
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
@@ -188,7 +189,7 @@ def _print_listing(found: Listing, board: Board) -> None:
     before = found.before
     unit = before.unit
     rows = [
-        (each.moved.name, f"-{each.gain:.1f} %", f"{cost.time:,}", f"{cost.sram:,}", f"{cost.flash:,}")
+        (each.moved.name, f"{each.gain:.1f} %", f"{cost.time:,}", f"{cost.sram:,}", f"{cost.flash:,}")
         for each in found.choices
         if not each.refused and (cost := each.cost) is not None
     ]
@@ -196,7 +197,9 @@ def _print_listing(found: Listing, board: Board) -> None:
     first = ("the network as it is", "", f"{before.time:,}", f"{before.sram:,}", f"{before.flash:,}")
     print_table(head, [first, *rows], right=(1, 2, 3, 4))
     for reason, names in by_key((each.refused, each.moved.name) for each in found.choices if each.refused).items():
-        out.say(f"not tried, because it {reason}: {', '.join(names)}")
+        out.say(f"not tried, because it {reason}: {counted(len(names), 'move')}")
+        for name in names:
+            out.say(f"  {name}")
     if before.lacking:
         out.say(f"{board.id} has {before.lack} too few for the network as it is; gains are parts of these bytes")
     out.print("these are plans that compute each row once; a network that is kept is planned as gen firmware does it")
@@ -233,7 +236,8 @@ def _print_step(step: Step) -> None:
         word = "kept" if trial.kept else f"undone: it {trial.why}"
         int8 = f"int8 {trial.before:.1f} -> {trial.int8:.1f} %"
         float32 = f"float32 {trial.untrained:.1f} -> {trial.float32:.1f} %"
-        cost = f" {trial.cost.time:,}, arena {trial.cost.sram:,}" if trial.kept else ""
+        price = trial.cost
+        cost = f"; {price.time:,} {price.unit}, arena {price.sram:,} bytes" if trial.kept else ""
         out.say(f"step {step.number}: {trial.name}: {word}; {int8}, {float32}{cost}")
 
 
