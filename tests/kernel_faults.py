@@ -542,6 +542,14 @@ OWN = {
         ("rounding", "vshrq_n_s32(twice, 31)", "vdupq_n_s32(0)"),
     ),
     "add_s8_tables": (("rounding", " + (twice >> 31)", ""),),
+    "maximum_s8_mve": (
+        ("tail", "vctp8q((uint32_t)left)", "vctp8q((uint32_t)left - 1u)"),
+        ("saturation", "vmaxq_s8(both, lowest)", "both"),
+    ),
+    "minimum_s8_mve": (
+        ("tail", "vctp8q((uint32_t)left)", "vctp8q((uint32_t)left - 1u)"),
+        ("saturation", "vminq_s8(vmaxq_s8(both, lowest), highest)", "vmaxq_s8(both, lowest)"),
+    ),
     "maximum_s8_simd32": (
         ("tail", "left > 0; left--", "left > 1; left--"),  # the last element
         ("tail", "left >= 4; left -= 4", "left >= 3; left -= 4"),

@@ -701,6 +701,17 @@ def _of_offsets() -> Iterator[Graph]:
     large = [graph for graph in points if graph.tensors["x0"].type.nhwc[3] > max(INPUTS)]
     for graph in (*some, *large, *_windows(rng), *_vectors(rng), *_same_windows(rng), *_strips(rng), *_lines(rng)):
         yield replace(with_offset_weights(graph, rng), name="offsets")
+    for graph in _grouped(rng):
+        yield graph
+        yield replace(with_offset_weights(graph, rng), name="offsets")
+
+
+def _grouped(rng: Rng) -> Iterator[Graph]:
+    """Convolutions of groups of channels, padded."""
+    for number, (groups, inputs, outputs) in enumerate(((2, 4, 3), (3, 5, 4), (2, 1, 6))):
+        shared = {"stride": (1, 1 + number % 2), "dilation": (1, 1), "padding": ops.Padding(1, 1, 1, 1)}
+        shape = groups * outputs, 3, 3, inputs
+        yield linear(ops.Conv2d, rng, DATA[number % len(DATA)], (1, 4, 5, groups * inputs), shape, **shared)
 
 
 def _pools_16(rng: Rng) -> Iterator[Graph]:

@@ -123,6 +123,12 @@ def _vectors(node: Node, tile: Tile) -> Work:
     return Work(pixels=of.width, vectors=of.width * -(-of.channels // 4))
 
 
+def _bytes(node: Node, tile: Tile) -> Work:
+    """Runs, and vectors of sixteen elements in them."""
+    of = runs(node)
+    return Work(pixels=of.width, vectors=of.width * -(-of.channels // 16))
+
+
 def _sixteens(node: Node, tile: Tile) -> Work:
     """Runs, and vectors of sixteen elements in them, the last of which may overlap the one before it; of shorter runs
     the elements, which are copied.
@@ -222,6 +228,8 @@ VARIANTS = tuple(
         Variant(MUL, _vectors, suffix="mve", isa=Isa.MVE, accepts=_multiplied_by_vectors),
         portable(MAXIMUM, binary_work),
         portable(MINIMUM, binary_work),
+        Variant(MAXIMUM, _bytes, suffix="mve", isa=Isa.MVE, accepts=side_by_side),
+        Variant(MINIMUM, _bytes, suffix="mve", isa=Isa.MVE, accepts=side_by_side),
         Variant(MAXIMUM, _sixteens, suffix="neon", isa=Isa.NEON, accepts=side_by_side),
         Variant(MINIMUM, _sixteens, suffix="neon", isa=Isa.NEON, accepts=side_by_side),
         Variant(MAXIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=side_by_side),
