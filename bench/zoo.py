@@ -68,7 +68,8 @@ Cells = Mapping[tuple[str, str], str]
 
 def written(text: str) -> tuple[Cells, Mapping[str, str]]:
     """The cells of an earlier page that say something, and the MACs of its models."""
-    rows = [[said.strip() for said in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    first = text.partition("| model | licence |")[0]  # a page of one board has two tables of three columns
+    rows = [[said.strip() for said in line.strip("|").split("|")] for line in first.splitlines() if line[:1] == "|"]
     boards = rows[0][2:] if rows else []
     table = [row for row in rows if len(row) == len(boards) + 2 and row[0].endswith((".tflite", ".onnx"))]
     cells = {(row[0], board): said for row in table for board, said in zip(boards, row[2:], strict=True) if said}

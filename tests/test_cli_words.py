@@ -155,7 +155,8 @@ def test_a_step_of_gen_slim_says_what_was_kept_and_why_not(capsys: pytest.Captur
     slim._print_step(record.Step(2, (), (TRIAL, other)))
 
     kept, undone = capsys.readouterr().out.splitlines()
-    assert kept.startswith("step 2: narrow conv1: kept; int8 90.0 -> ") and kept.endswith(" 2,000, arena 1,024")
+    assert kept.startswith("step 2: narrow conv1: kept; int8 90.0 -> ")
+    assert kept.endswith("; 2,000 cycles, arena 1,024 bytes")
     assert undone.startswith("step 2: drop conv2: undone: it loses 3.0 points; int8 90.0 -> ")
 
 

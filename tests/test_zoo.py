@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from bench import zoo
 from bench.zoo import page, written
 from shoehorn_mcu.sweeps.axes import Status
 
 BOARDS = ["one", "two"]
+
+
+@pytest.fixture(autouse=True)
+def _known_licences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest lies beside the checkout, where there may be none."""
+    monkeypatch.setattr(zoo, "licences", lambda: {"a.tflite": ("MIT", "https://example.com/a.tflite")})
 
 
 def row(model: str, board: str, **fields: Any) -> Mapping[str, Any]:
