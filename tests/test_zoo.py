@@ -16,7 +16,7 @@ BOARDS = ["one", "two"]
 
 @pytest.fixture(autouse=True)
 def _known_licences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The manifest lies beside the checkout, where there may be none."""
+    """The manifest of the models is no part of the checkout: the page is tested with one licence that is made up."""
     monkeypatch.setattr(zoo, "licences", lambda: {"a.tflite": ("MIT", "https://example.com/a.tflite")})
 
 
