@@ -23,10 +23,13 @@ def _binary(op_class: type[Op], scales: tuple[float, ...] = (0.02, 0.05, 0.2, 4.
 
 
 def binary(rng: Rng) -> Iterator[Graph]:
-    """Two operands, one of them repeated in some."""
-    del rng
+    """Two operands, one of them repeated in some, or a constant of one value per channel."""
     for op_class in (ops.Add, ops.Mul):
         yield from _binary(op_class)
+        for shape in SHAPES:
+            one = s8(1, 1, 1, shape[3], scale=0.02)
+            constant = one, rng.integers(-127, 127, one.shape, np.int8)
+            yield graph_of(op_class, [s8(*shape), constant], s8(scale=0.05))
     for op_class in (ops.Maximum, ops.Minimum):
         yield from _binary(op_class, (0.05,))
 

@@ -195,7 +195,7 @@ CASES: Mapping[str, Case] = {
         resnet_set,
         "mps2-an386",
         {
-            "goal": {"until": "instructions=-45%", "drop": 3.0},
+            "goal": {"until": "instructions=-45%", "drop": 20.0},
             "moves": {"use": ("shrink",)},
             "last": {"epochs": 10, "distil": 1.0},
             "data": {"augment": ("shift", "flip")},

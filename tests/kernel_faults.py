@@ -40,8 +40,28 @@ _PARTS = tuple(
         *("lstm_cell", "taps", "quant_64", "nibbles", "held", "blocked"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
         *("dense_thumb", "helium_sums", "helium", "neon_sums", "neon_dots", "neon_matrices", "neon_pairs", "neon"),
-        "steps32",
+        *("steps32", "channel_tables", "channel_tables_mve", "plane"),
     )
+)
+
+_BY_CHANNEL = (  # in sh_channel_tables.h
+    ("tail", "left > 0; left--, table", "left > 1; left--, table"),
+    ("tail", "table += SH_TABLE)", "table += 0)"),  # the table of the second of the last channels
+    ("packing", "table[i * SH_TABLE + from[i]]", "table[from[i]]"),
+    ("packing", "table += SH_TABLES_AT_ONCE * SH_TABLE;", "table += SH_TABLE;"),
+    ("step", "y += y_step - channels;", ""),
+)
+_BY_CHANNEL_MVE = (  # in sh_channel_tables_mve.h
+    ("tail", "vctp16q((uint32_t)(channels - c))", "vctp16q((uint32_t)(channels - c) - 1u)"),
+    ("packing", "vshlq_n_u16(vidupq_n_u16(0, 1), 8)", "vdupq_n_u16(0)"),
+    ("packing", "table += 8 * SH_TABLE", "table += 4 * SH_TABLE"),
+    ("step", "to += y_step", "to += channels"),
+)
+_WHICH_ROW = ("packing", "first_width_step ? x[0] : x[1]", "x[0]")
+_STRAIGHT = (
+    _WHICH_ROW,
+    ("tail", "c < channels", "c < channels - 1"),
+    ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
 )
 
 _SCALED = (  # in sh_packed.h
@@ -542,6 +562,36 @@ OWN = {
         ("rounding", "vshrq_n_s32(twice, 31)", "vdupq_n_s32(0)"),
     ),
     "add_s8_tables": (("rounding", " + (twice >> 31)", ""),),
+    **{f"{name}_channels": (*_BY_CHANNEL, _WHICH_ROW) for name in ("add_s8", "mul_s8")},
+    **{f"{name}_channels_mve": (*_BY_CHANNEL_MVE, _WHICH_ROW) for name in ("add_s8", "mul_s8")},
+    "prelu_s8_channels": _BY_CHANNEL,
+    "prelu_s8_channels_mve": _BY_CHANNEL_MVE,
+    "add_s8_plane": (
+        ("tail", "left = channels; left > 0;", "left = channels; left > 1;"),
+        ("packing", "part(*b++, of.b_slope)", "part(*b++, of.a_slope)"),
+        ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
+    ),
+    "add_s8_plane_simd32": (
+        ("tail", "for (left += 4; left > 0;", "for (left += 4; left > 1;"),  # the last element
+        ("tail", "left = channels - 4;", "left = channels - 8;"),
+        ("packing", 'STORED_SUM("t", "%[a_odd]", "%[b_odd]")', 'STORED_SUM("b", "%[a_odd]", "%[b_odd]")'),
+        ("packing", "%[every], %[b_odd], lsl #8", "%[every], %[b_odd]"),
+        ("saturation", "ssat %[sum], #8", "ssat %[sum], #9"),
+        ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
+        *_CLAMPED,
+    ),
+    "add_s8_plane_mve": (
+        ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),
+        ("rounding", "vaddq_n_s32(sums, start)", "sums"),
+        ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
+    ),
+    "add_s8_lines": (*_STRAIGHT, ("packing", "line += 2", "line += 0")),
+    "add_s8_lines_mve": (
+        _WHICH_ROW,
+        *_STRAIGHT[2:],
+        ("tail", "vctp32q((uint32_t)(channels - c))", "vctp32q((uint32_t)(channels - c) - 1u)"),
+        ("packing", "line += 8", "line += 4"),
+    ),
     "maximum_s8_mve": (
         ("tail", "vctp8q((uint32_t)left)", "vctp8q((uint32_t)left - 1u)"),
         ("saturation", "vmaxq_s8(both, lowest)", "both"),
@@ -794,6 +844,11 @@ OWN = {
         ("saturation", '"mvns r5, r5\\n"', '""'),
     ),
     "add_s8_neon": (*_PAIRS, ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)")),
+    "add_s8_plane_neon": (
+        *_PAIRS,
+        ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
+        ("packing", "four(of, vget_high_s16(left), vget_high_s16(right))", "first"),
+    ),
     "mul_s8_neon": (
         *_PAIRS,
         ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),

@@ -788,6 +788,17 @@ def _sums(rng: Rng) -> Iterator[Graph]:
             yield replace(frozen(made, random_inputs(made, rng)), name=KEPT)
 
 
+def _by_channel(rng: Rng) -> Iterator[Graph]:
+    """Sums, differences, products and PReLUs of a row and one value per channel, on either side, and with gaps."""
+    x, one = (int8((1, 3, 3, 23), Quant((1.0,), (3,))), int8((1, 1, 1, 23), Quant((0.1,), (-7,))))
+    y, bounds = int8((), Quant((1.0,), (-9,))), {"clamp": ops.Clamp(-90, 70)}
+    graphs = [graph_of(op_class, [x, one], y, **bounds) for op_class in (ops.Add, ops.Mul)]
+    graphs += [graph_of(op_class, [one, x], y, **bounds) for op_class in (ops.Sub, ops.Mul, ops.Add)]
+    graphs.append(graph_of(ops.Prelu, [x, one], y))
+    for graph in (*graphs, *(inserted(graph, 3, 1, 2, True) for graph in graphs[::3])):
+        yield replace(frozen(graph, random_inputs(graph, rng)), name=KEPT)
+
+
 def _ties(rng: Rng) -> Graph:
     """Boxes of which several have the same score."""
     kinds = [TensorType((2, 1, 24), DType.FLOAT32), TensorType((24, 4), DType.FLOAT32)]
@@ -853,6 +864,7 @@ def cases() -> list[Graph]:
     found += _narrow(np.random.default_rng(16))
     found += [*_inserted(np.random.default_rng(10)), _ties(np.random.default_rng(21))]
     found += [*_resized(np.random.default_rng(22)), *_sums(np.random.default_rng(25))]
+    found += _by_channel(np.random.default_rng(26))
     return [*found, *_reals(np.random.default_rng(3))]
 
 

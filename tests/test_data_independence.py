@@ -41,7 +41,17 @@ _FLOATS = "float32 in software"
 DEPEND_ON_M0 = {
     **dict.fromkeys(("conv2d_s8_c", "depthwise_conv2d_s8_c", "dense_s8_c", "transpose_conv2d_s8_c"), _CLAMPS),
     **dict.fromkeys(
-        ("add_s8_c", "add_s8_tables", "add_s8_thumb", "mul_s8_c", "prelu_s8_c", "rescale_sums_s8_c"), _CLAMPS
+        (
+            "add_s8_c",
+            "add_s8_tables",
+            "add_s8_lines",
+            "add_s8_plane",
+            "add_s8_thumb",
+            "mul_s8_c",
+            "prelu_s8_c",
+            "rescale_sums_s8_c",
+        ),
+        _CLAMPS,
     ),
     **dict.fromkeys(("maximum_s8_c", "minimum_s8_c", "max_pool2d_s8_c", "running_max_s8_c"), _CLAMPS),
     **dict.fromkeys(("linear_s8_w16_c", "linear_s16_c", "linear_s16_short", "pool2d_s16_c"), _CLAMPS),

@@ -149,7 +149,7 @@ def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):
     "order", [pytest.param([], marks=pytest.mark.long, id="free"), pytest.param(["--fixed-order"], id="fixed")]
 )
 def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], tmp_path: Path):
-    """Both searches have found one after the work of six starts; the time that they may take divides them into phases."""
+    """Both searches have found one after the work of six starts; the time that they may take divides them in phases."""
     path = graph_file(tmp_path)
     graph = read(path)
     budget = int(0.8 * peak(graph, graph.order))

@@ -34,7 +34,7 @@ typedef struct {
     int32_t y_shift;
     int32_t y_min;
     int32_t y_max;
-    const int32_t *tables; // 2 x 256 terms, as the variant defines, or null
+    const void *tables; // as the variant defines, or null
 } sh_add_s8;
 
 typedef void sh_add_s8_fn(const sh_add_s8 *op, const int8_t *const x[], int8_t *y);

@@ -27,6 +27,7 @@ typedef struct {
     int32_t shift;
     int32_t y_min;
     int32_t y_max;
+    const void *tables; // [channels][256], what becomes of each byte; null for other variants
 } sh_mul_s8;
 
 typedef void sh_mul_s8_fn(const sh_mul_s8 *op, const int8_t *const x[], int8_t *y);

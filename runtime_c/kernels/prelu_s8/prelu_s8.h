@@ -25,6 +25,7 @@ typedef struct {
     int32_t positive_shift;
     int32_t negative_multiplier;
     int32_t negative_shift;
+    const void *tables; // [channels][256], what becomes of each byte; null for other variants
 } sh_prelu_s8;
 
 typedef void sh_prelu_s8_fn(const sh_prelu_s8 *op, const int8_t *const x[], int8_t *y);

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Node
+from shoehorn_mcu.ir import Node, OpT
 from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Values, Variant, portable
 from shoehorn_mcu.kernels.base.operands import all_s8, bounded, broadcast, element_by_element, runs
 from shoehorn_mcu.kernels.base.packed import clamped
 from shoehorn_mcu.kernels.base.rounding import rounds_exactly
 from shoehorn_mcu.kernels.base.work import Work
-from shoehorn_mcu.kernels.element import sum_steps
+from shoehorn_mcu.kernels.element import channel_tables, lines, plane, sum_steps
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from shoehorn_mcu.ops.elementwise import Addition, add_params, mul_scale, prelu_scales
@@ -48,6 +49,10 @@ def _add(node: Node[Addition]) -> dict[str, Value]:
         "left_shift": left_shift,
         **_scaled(a=a, b=b, y=y),
     }
+
+
+def _no_tables(node: Node) -> dict[str, Value]:
+    return {"tables": None}
 
 
 def _terms(node: Node[Addition]) -> NDArray[np.int64]:
@@ -91,6 +96,10 @@ def _summed_by_steps(node: Node[Addition]) -> bool:
     return side_by_side(node) and sum_steps.is_exact(node)
 
 
+def _summed_as_plane(node: Node[Addition]) -> bool:
+    return side_by_side(node) and plane.is_exact(node)
+
+
 def _by_steps(node: Node[Addition], tile: Tile) -> Work:
     """Runs, and elements."""
     return Work(pixels=runs(node).width, outputs=node.output.type.row_elements)
@@ -100,11 +109,9 @@ def _unsigned_tables(node: Node[Addition], tile: Tile) -> dict[str, Value]:
     return {"tables": np.roll(_terms(node), 128, axis=1).astype(np.int32).ravel()}
 
 
-def _unrolled(node: Node[Binary], tile: Tile) -> Work:
-    """Runs, those with groups of four elements, these groups, elements that are left; rows that are clamped, and their
-    elements.
-    """
-    of, limited = runs(node), clamped(node)
+def _fours(node: Node, tile: Tile) -> Work:
+    """Runs, those with groups of four elements, these groups, elements that are left."""
+    of = runs(node)
     fours, left = divmod(of.channels, 4)
     return Work(
         pixels=of.width,
@@ -112,21 +119,34 @@ def _unrolled(node: Node[Binary], tile: Tile) -> Work:
         fours=of.width * fours,
         rests=of.width * (left > 0),
         outputs=of.width * left,
-        clampings=limited > 0,
-        clamped=limited,
     )
 
 
-def _vectors(node: Node, tile: Tile) -> Work:
-    """Runs, and vectors of four elements in them."""
-    of = runs(node)
-    return Work(pixels=of.width, vectors=of.width * -(-of.channels // 4))
+def _unrolled(node: Node[Binary], tile: Tile) -> Work:
+    """The same, and rows that are clamped with their elements."""
+    limited = clamped(node)
+    return _fours(node, tile) + Work(clampings=limited > 0, clamped=limited)
 
 
-def _bytes(node: Node, tile: Tile) -> Work:
-    """Runs, and vectors of sixteen elements in them."""
-    of = runs(node)
-    return Work(pixels=of.width, vectors=of.width * -(-of.channels // 16))
+def _vectors(size: int) -> Callable[[Node, Tile], Work]:
+    """Runs, and vectors of so many elements in them, the last of them partly."""
+
+    def work(node: Node, tile: Tile) -> Work:
+        of = runs(node)
+        return Work(pixels=of.width, vectors=of.width * -(-of.channels // size))
+
+    return work
+
+
+def _channels(count: int) -> Callable[[Node, Tile], Work]:
+    """Groups of `count` channels, and the columns in them; a group of fewer, and the columns in it."""
+
+    def work(node: Node, tile: Tile) -> Work:
+        of = runs(node)
+        groups, rest = divmod(of.channels, count)
+        return Work(blocks=groups, pixels=groups * of.width, rests=rest > 0, outputs=(rest > 0) * of.width)
+
+    return work
 
 
 def _sixteens(node: Node, tile: Tile) -> Work:
@@ -204,13 +224,19 @@ def _prelu_work(node: Node[Prelu]) -> Work:
     return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
 
-ADD = Contract(
-    "add_s8", (Add, Sub), _add, lambda _: {"tables": None}, accepts=all_s8, spaced=binary_apart, in_runs=True
-)
-MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8, spaced=binary_apart, in_runs=True)
+ADD = Contract("add_s8", (Add, Sub), _add, _no_tables, accepts=all_s8, spaced=binary_apart, in_runs=True)
+MUL = Contract("mul_s8", (Mul,), _mul, _no_tables, accepts=all_s8, spaced=binary_apart, in_runs=True)
 MAXIMUM = Contract("maximum_s8", (Maximum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
 MINIMUM = Contract("minimum_s8", (Minimum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
-PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8, spaced=_prelu_runs, in_runs=True)
+PRELU = Contract("prelu_s8", (Prelu,), _prelu, _no_tables, accepts=all_s8, spaced=_prelu_runs, in_runs=True)
+
+
+def _by_channel(contract: Contract[OpT]) -> tuple[Variant[OpT], Variant[OpT]]:
+    fits, pack = channel_tables.fits, channel_tables.pack
+    return (
+        Variant(contract, _fours, suffix="channels", accepts=fits, pack=pack),
+        Variant(contract, _vectors(8), suffix="channels_mve", isa=Isa.MVE, accepts=fits, pack=pack),
+    )
 
 
 VARIANTS = tuple(
@@ -220,20 +246,36 @@ VARIANTS = tuple(
         Variant(ADD, lambda node, _: binary_work(node), suffix="tables", accepts=_summed_exactly, pack=_tables),
         Variant(ADD, _by_steps, suffix="thumb", isa=Isa.THUMB, accepts=_summed_by_steps, pack=sum_steps.pack),
         Variant(ADD, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_summed_by_vectors, pack=_tables),
-        Variant(ADD, _vectors, suffix="mve", isa=Isa.MVE, accepts=_summed_by_vectors, pack=_unsigned_tables),
+        Variant(ADD, _vectors(4), suffix="mve", isa=Isa.MVE, accepts=_summed_by_vectors, pack=_unsigned_tables),
         Variant(ADD, _sixteens, suffix="neon", isa=Isa.NEON, accepts=_scaled_by_vectors),
+        Variant(ADD, lambda node, _: binary_work(node), suffix="plane", accepts=_summed_as_plane, pack=plane.pack),
+        Variant(ADD, _unrolled, suffix="plane_simd32", isa=Isa.SIMD32, accepts=_summed_as_plane, pack=plane.pack),
+        Variant(ADD, _vectors(4), suffix="plane_mve", isa=Isa.MVE, accepts=_summed_as_plane, pack=plane.pack),
+        Variant(ADD, _sixteens, suffix="plane_neon", isa=Isa.NEON, accepts=_summed_as_plane, pack=plane.pack),
+        Variant(ADD, _channels(1), suffix="lines", accepts=lines.are_exact, pack=lines.pack),
+        Variant(
+            ADD,
+            _channels(lines.LANES),
+            suffix="lines_mve",
+            isa=Isa.MVE,
+            accepts=lines.are_exact,
+            pack=lines.pack_lanes,
+        ),
         portable(MUL, _mul_work),
         Variant(MUL, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=_multiplied_by_vectors),
         Variant(MUL, _sixteens, suffix="neon", isa=Isa.NEON, accepts=_multiplied_by_sixteens),
-        Variant(MUL, _vectors, suffix="mve", isa=Isa.MVE, accepts=_multiplied_by_vectors),
+        Variant(MUL, _vectors(4), suffix="mve", isa=Isa.MVE, accepts=_multiplied_by_vectors),
         portable(MAXIMUM, binary_work),
         portable(MINIMUM, binary_work),
-        Variant(MAXIMUM, _bytes, suffix="mve", isa=Isa.MVE, accepts=side_by_side),
-        Variant(MINIMUM, _bytes, suffix="mve", isa=Isa.MVE, accepts=side_by_side),
+        Variant(MAXIMUM, _vectors(16), suffix="mve", isa=Isa.MVE, accepts=side_by_side),
+        Variant(MINIMUM, _vectors(16), suffix="mve", isa=Isa.MVE, accepts=side_by_side),
         Variant(MAXIMUM, _sixteens, suffix="neon", isa=Isa.NEON, accepts=side_by_side),
         Variant(MINIMUM, _sixteens, suffix="neon", isa=Isa.NEON, accepts=side_by_side),
         Variant(MAXIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=side_by_side),
         Variant(MINIMUM, _unrolled, suffix="simd32", isa=Isa.SIMD32, accepts=side_by_side),
         portable(PRELU, _prelu_work),
+        *_by_channel(ADD),
+        *_by_channel(MUL),
+        *_by_channel(PRELU),
     )
 )
