@@ -34,7 +34,7 @@ def test_the_floor_of_a_plane_is_the_sum_of_every_pair_of_bytes(op_class: type[O
         found += 1
         a_slope, b_slope, start = map(int, array_of(plane.pack(node, Tile())["tables"]))
         sums = start + (BYTES * a_slope >> 8)[:, None] + (BYTES * b_slope >> 8)[None, :]
-        assert np.abs(sums).max() < 1 << 31 and max(abs(a_slope), abs(b_slope)) < 1 << 31
+        assert all(np.abs(each).max() < 1 << 31 for each in (sums, start + (BYTES * a_slope >> 8), a_slope, b_slope))
         values = np.clip(sums >> plane.BITS, node.op.clamp.low, node.op.clamp.high)
         np.testing.assert_array_equal(values, node.op.reference((BYTES[:, None], BYTES[None, :]), node.sig))
         # As the kernel for NEON computes it, whose product is doubled and loses seven bits.

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-// Fraction bits: values of up to 11 bits, before they are clamped, fit 32 bits with them.
+// Fraction bits: values below 2,048, before they are clamped, fit 32 bits with them.
 #define SH_PLANE_BITS 20
 
 // The constants of an op, in this order. Both slopes are even.

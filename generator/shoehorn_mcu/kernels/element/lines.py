@@ -43,7 +43,7 @@ def lines(node: Node[Addition]) -> Lines | None:
     x, y = node.inputs[place].type.quantised, node.output.type.quantised
     slope = round((node.op.sign if place == 1 else 1) * x.scale / y.scale * (1 << BITS))
     found = _through(least, most, np.full(len(least), slope))
-    return found if found is not None and np.abs(found).max() <= WORDS[1] else None
+    return found if found is not None and np.abs(found.slopes * BYTES[0]).max() <= WORDS[1] else None
 
 
 def _through(least: NDArray[np.int64], most: NDArray[np.int64], slopes: NDArray[np.int64]) -> Lines | None:

@@ -21,7 +21,7 @@ from shoehorn_mcu.kernels.element.channel_tables import BYTES
 from shoehorn_mcu.ops.elementwise import Addition
 
 BITS = 20
-"""Fraction bits of a sum, `SH_PLANE_BITS`: values of up to 11 bits, before they are clamped, fit 32 bits with them."""
+"""Fraction bits of a sum, `SH_PLANE_BITS`: values below 2,048, before they are clamped, fit 32 bits with them."""
 
 WORDS = -(1 << 31), (1 << 31) - 1
 
@@ -49,7 +49,10 @@ def bounds(node: Node[Addition], values: Array) -> tuple[Ints, Ints]:
 
 @known
 def plane(node: Node[Addition]) -> Plane | None:
-    """The op as a plane; None where none was found that gives every sum within 32 bits."""
+    """The op as a plane; None where none was found that gives every sum within 32 bits.
+
+    So do the start and either term on it, which are the sums of zeros, and of a byte and a zero.
+    """
     y = node.output.type.quantised
     kinds = [tensor.type.quantised for tensor in node.inputs]
     slopes = [sign * kind.scale / y.scale for kind, sign in zip(kinds, (1, node.op.sign), strict=True)]
@@ -61,7 +64,7 @@ def plane(node: Node[Addition]) -> Plane | None:
         a_slope, b_slope = (slope + each for slope, each in zip(exact, near, strict=True))
         moved = (BYTES * a_slope >> _DROPPED)[:, None] + (BYTES * b_slope >> _DROPPED)[None, :]
         first, last = int((least - moved).max()), int((most - moved).min())
-        if first <= last and WORDS[0] <= first and last <= WORDS[1]:
+        if first <= last:
             return Plane(a_slope, b_slope, (first + last) // 2)
     return None
 
