@@ -137,8 +137,8 @@ def test_work_beside_is_told_to_stop_when_its_time_is_over_and_still_answers():
 
 
 def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):
-    path = csv_of(tmp_path, full(1, 4000, 100, 3))
-    done = interrupted("pack", path, "--json", after=4)
+    path = csv_of(tmp_path, full(1, 8000, 100, 3))
+    done = interrupted("pack", path, "--json", after=2.5)
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], done.stderr) == (0, "feasible", "")

@@ -375,9 +375,12 @@ class Candidates:
 
     def bounded_again(self, plan: Plan) -> Plan:
         """The plan, if rows may be computed again or are, with the lower bound of all orders that compute at most as
-        much again: the allowance, or without one what this plan does. Chunks of channels are in none of them.
+        much again: the allowance, or without one what this plan does. Chunks of channels are in none of them, nor are
+        blocks that leave out rows which nothing reads.
         """
-        if self._brief or plan.outcome.again is not None or any(cascade.chunks > 1 for cascade in plan.cascades):
+        sparing = {block.name for block in self._searches.blocks.space.sparing}
+        other = any(cascade.chunks > 1 or cascade.block in sparing for cascade in plan.cascades)
+        if self._brief or plan.outcome.again is not None or other:
             return plan
         extra = self.extra_macs(plan)
         most = extra if self._most_macs is None else max(extra, self._most_macs)
