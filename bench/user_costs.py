@@ -269,7 +269,7 @@ def table(core: str, results: Sequence[Found], word: str) -> Found:
     tables, part, rows = costs_files.read(), PARTS[core], fitted_rows(results)
     if not part.like and not word:
         return whole_table(results)
-    base = tables[part.like or core]
+    base = tables[core if word and core in tables else part.like or core]
     known = {**asdict(cost.Calls()), **base["calls"], "steps": base["traced_step"]}
     of_part = {Instance(v, t).cost_key for v in CATALOGUE if v.isa in part.isas for t in v.tiles}
     kernels = fitted([row for row in rows if word in row.kernel and row.kernel in of_part], known)[0]
