@@ -92,7 +92,7 @@ def test_without_torch_the_command_says_what_to_install(
 RECIPE = """
 [goal]
 board = "mps2-an386"
-until = "instructions=-78%"
+until = "instructions=-78.8%"
 drop = 30.0
 [moves]
 first = 3
@@ -135,7 +135,7 @@ def test_a_network_is_slimmed_and_becomes_a_firmware(gen: Gen, trained: Path) ->
     record = json.loads((out / "slim.json").read_text())
     kept = [trial for step in record["steps"] for trial in step["trials"] if trial["kept"]]
     assert record["ended"] == "the goal is reached"
-    assert len(kept) >= 2 and kept[-1]["cost"]["cycles"] <= 0.22 * record["original"]["cycles"]
+    assert len(kept) >= 2 and kept[-1]["cost"]["cycles"] <= 0.212 * record["original"]["cycles"]
     rows = {row["name"]: row for row in record["test"]}
     assert rows["slim, int8"]["percent"] > 85
     assert {"original, trained on, int8", "slim network, from nothing, int8"} <= rows.keys()
