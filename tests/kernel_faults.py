@@ -58,11 +58,7 @@ _BY_CHANNEL_MVE = (  # in sh_channel_tables_mve.h
     ("step", "to += y_step", "to += channels"),
 )
 _WHICH_ROW = ("packing", "first_width_step ? x[0] : x[1]", "x[0]")
-_STRAIGHT = (
-    _WHICH_ROW,
-    ("tail", "c < channels", "c < channels - 1"),
-    ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
-)
+_FEWER_BITS = ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19")  # in sh_plane.h
 
 _SCALED = (  # in sh_packed.h
     ("saturation", '"ssat " sum ", #8, r12\\n"', '"ssat " sum ", #9, r12\\n"'),
@@ -569,7 +565,7 @@ OWN = {
     "add_s8_plane": (
         ("tail", "left = channels; left > 0;", "left = channels; left > 1;"),
         ("packing", "part(*b++, of.b_slope)", "part(*b++, of.a_slope)"),
-        ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
+        _FEWER_BITS,
     ),
     "add_s8_plane_simd32": (
         ("tail", "for (left += 4; left > 0;", "for (left += 4; left > 1;"),  # the last element
@@ -577,18 +573,23 @@ OWN = {
         ("packing", 'STORED_SUM("t", "%[a_odd]", "%[b_odd]")', 'STORED_SUM("b", "%[a_odd]", "%[b_odd]")'),
         ("packing", "%[every], %[b_odd], lsl #8", "%[every], %[b_odd]"),
         ("saturation", "ssat %[sum], #8", "ssat %[sum], #9"),
-        ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
+        _FEWER_BITS,
         *_CLAMPED,
     ),
     "add_s8_plane_mve": (
         ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),
         ("rounding", "vaddq_n_s32(sums, start)", "sums"),
-        ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
+        _FEWER_BITS,
     ),
-    "add_s8_lines": (*_STRAIGHT, ("packing", "line += 2", "line += 0")),
+    "add_s8_lines": (
+        _WHICH_ROW,
+        ("tail", "c < channels", "c < channels - 1"),
+        _FEWER_BITS,
+        ("packing", "line += 2", "line += 0"),
+    ),
     "add_s8_lines_mve": (
         _WHICH_ROW,
-        *_STRAIGHT[2:],
+        _FEWER_BITS,
         ("tail", "vctp32q((uint32_t)(channels - c))", "vctp32q((uint32_t)(channels - c) - 1u)"),
         ("packing", "line += 8", "line += 4"),
     ),
@@ -846,7 +847,7 @@ OWN = {
     "add_s8_neon": (*_PAIRS, ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)")),
     "add_s8_plane_neon": (
         *_PAIRS,
-        ("rounding", "#define SH_PLANE_BITS 20", "#define SH_PLANE_BITS 19"),
+        _FEWER_BITS,
         ("packing", "four(of, vget_high_s16(left), vget_high_s16(right))", "first"),
     ),
     "mul_s8_neon": (
