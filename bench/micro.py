@@ -19,6 +19,7 @@ from bench.micro_linear import (
     NARROW_DEPTHWISE,
     PACKED_DEPTHWISE,
     SINGLE_TAPS,
+    STRIDED_COLUMNS,
     THREE_COLUMNS,
     WIDE_DEPTHWISE,
     WIDE_TRANSPOSES,
@@ -89,6 +90,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from coarse_columns(rng, rows)
     yield from transpose_convs(rng, WIDE_TRANSPOSES)
     yield from windows(rng, rows, FEW_COLUMNS)
+    yield from windows(rng, rows, STRIDED_COLUMNS)
 
 
 def coarse(rows: int) -> Iterator[Graph]:

@@ -396,17 +396,22 @@ _COMBINED = (  # in conv2d_s8_toom.inc
     ("rows", "sums[(3 * ACROSS - 1) * SUMS] - end_1", "sums[(3 * ACROSS - 1) * SUMS]"),
     ("rows", "end_1 + end_2;", "end_1;"),
 )
-_TOOM = (
-    ("tail", "to + o, step, row, left)", "to + o, step, row, left - 1)"),  # the last pixel
+_UNITS = (
+    ("tail", "to + o, step, row, pixels)", "to + o, step, row, pixels - 1)"),  # the last pixel
     ("tail", "SH_REACH && first + i < pixels;", "SH_REACH && first + i + 1 < pixels;"),
     ("tail", "first < pixels; first += SH_REACH", "first < SH_REACH; first += SH_REACH"),  # the second unit's
     ("tail", "outputs - o < SH_OUTPUTS ? outputs - o : SH_OUTPUTS", "outputs < SH_OUTPUTS ? outputs : SH_OUTPUTS"),
     ("tail", "(channels + 3) / 4 * 2", "channels / 4 * 2"),
-    ("tail", ".skipped = skipped * 16", ".skipped = (skipped > 0) * 16"),
     ("padding", "column >= 0 && column + COLUMNS <= op->in_width", "column + COLUMNS <= op->in_width"),
     ("padding", "column + COLUMNS <= op->in_width", "column + COLUMNS <= op->in_width + 1"),
     *_FRAMED,
     ("padding", "inside && line != NULL ?", "inside ?"),
+    ("rows", "store_row(out, &now, third, to + row, step);", "store_row(out, &now, third, to, step);"),
+    ("rows", "down < SH_ROWS; down++", "down < 1; down++"),
+)
+_TOOM = (
+    *_UNITS,
+    ("tail", ".skipped = skipped * 16", ".skipped = (skipped > 0) * 16"),
     ("packing", "transform(d, to + PAIR);", "transform(d, to);"),
     ("packing", "channels, at + 1);", "channels, at);"),
     ("transform", "to[0] = sh_add_halves(even, odd);", "to[0] = sh_subtract_halves(even, odd);"),
@@ -414,23 +419,45 @@ _TOOM = (
     ("transform", "sh_subtract_halves(d[5], d[3])", "sh_subtract_halves(d[5], d[1])"),
     ("transform", "to[4] = sh_subtract_halves(d[0], d[2]);", "to[4] = sh_subtract_halves(d[1], d[2]);"),
     *_COMBINED,
-    ("rows", "store_row(out, &now, third, to + row, step);", "store_row(out, &now, third, to, step);"),
-    ("rows", "down < SH_ROWS; down++", "down < 1; down++"),
     ("rows", "line_words = 2 * ACROSS;", "line_words = ACROSS;"),
     ("rows", "sh_subtract_halves(d[2 + unit], d[6 + unit]);", "d[2 + unit];"),
     ("rows", "sh_subtract_halves(d[4 + unit], d[2 + unit]);", "d[4 + unit];"),
     ("rows", "for (; pairs > 0; pairs--,", "for (; pairs > 1; pairs--,"),
 )
-_TOOM_SCALES = (
-    ("scale", "(uint32_t)(sum >> (SH_ROWS + 1)) * third", "(uint32_t)(sum >> (SH_ROWS + 1)) * (third + 2u)"),
-    ("scale", "const int32_t twice = sum >> (SH_ROWS - 1);", "const int32_t twice = (sum >> (SH_ROWS - 1)) + 2;"),
+_ROUNDED = (
     ("rounding", '"add %[value], %[value], %[twice], asr #31\\n"', '""'),
     ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
+)
+_TOOM_SCALES = (
+    ("scale", "(uint32_t)(sum >> (SH_ROWS + 1)) * third", "(uint32_t)(sum >> (SH_ROWS + 1)) * (third + 2u)"),
+    ("scale", "return sum >> (SH_ROWS - 1);", "return (sum >> (SH_ROWS - 1)) + 2;"),
+    *_ROUNDED,
 )
 _TOOM_UP = (
     ("scale", '"lsl %[value], %[sum], %[shift]\\n"', '"mov %[value], %[sum]\\n"'),
     ("saturation", '"ssat %[value], #8, %[value], asr', '"ssat %[value], #9, %[value], asr'),
 )
+_STRIDED = (
+    *_UNITS,
+    ("tail", "skipped * PAIR_CODE", "0"),
+    ("packing", "{to.b + 2, to.a + 2, to.c + 2}", "{to.b, to.a + 2, to.c + 2}"),
+    ("packing", "{at.b + 1, at.a + 1, at.c + 1}", "{at.b + 1, at.a + 1, at.c}"),
+    ("packing", "v + (of + 2 * at) * list", "v + (of + at) * list"),
+    ("tail", "line + 4 * channels", "line + 2 * channels"),
+    ("tail", "column += 2 * PIXELS", "column += PIXELS"),
+    ("transform", "to.a[0] = sh_subtract_halves(d[0], d[2]);", "to.a[0] = d[0];"),
+    ("transform", "to.c[0] = sh_subtract_halves(d[4], d[2]);", "to.c[0] = sh_subtract_halves(d[4], d[0]);"),
+    ("transform", "to.c[list] = d[3];", "to.c[list] = d[1];"),
+    ("points", "+ (c - a);", "+ (c - b);"),
+    ("rows", "out[0] = a - before;", "out[0] = a;"),
+    ("rows", "out[1] = b - before + ", "out[1] = b + "),
+    ("rows", "(second ? 6 : 3) * SUMS", "3 * SUMS"),
+    ("rows", "ky == 1 || ky == 3", "ky == 1"),
+    ("rows", "first[i] = sh_subtract_halves(first[i], all);", "first[i] = all;"),
+    ("rows", "subtract(third.a, first.a, last.a, 2 * list)", "subtract(third.a, first.a, last.a, list)"),
+    ("rows", "subtract(third.c, first.c, last.c, 2 * list)", "subtract(third.c, first.c, last.a, 2 * list)"),
+)
+_STRIDED_SCALES = (("scale", "(int32_t)((uint32_t)sum << 1)", "sum"), *_ROUNDED)
 
 _THUMB_TOOM = (
     ("tail", "words, y + o, left)", "words, y + o, left - 1)"),  # the last pixel
@@ -1005,6 +1032,8 @@ OWN = {
     "conv2d_s8_simd32_row_up": (*_ROW, *_ROW_WINDOWS, *_ROW_UP, *_CLAMPED),
     "conv2d_s8_simd32_toom": (*_TOOM, *_TOOM_SCALES, *_CLAMPED),
     "conv2d_s8_simd32_toom_up": (*_TOOM, *_TOOM_UP, *_CLAMPED),
+    "conv2d_s8_simd32_toom_strided": (*_STRIDED, *_STRIDED_SCALES, *_CLAMPED),
+    "conv2d_s8_simd32_toom_strided_up": (*_STRIDED, *_TOOM_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),
     "conv2d_s8_simd32_lines_up": (*_LINES, *_SCALED_UP, *_CLAMPED),
     "conv2d_s8_simd32_lines_long": (

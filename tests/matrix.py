@@ -348,6 +348,10 @@ def _inserted_convolutions(rng: Rng) -> Iterator[Graph]:
         graphs = [linear(ops.Conv2d, rng, data, x, shape, **shared) for data in (DATA[number % 3], ONE_SIDED)]
         yield from (*graphs, modes[number % len(modes)](as_float32(graphs[0], rng)))
         yield with_offset_weights(graphs[0], own)
+    for inputs, outputs, width in ((8, 5, 9), (5, 4, 12)):
+        x, shape = (1, 4, width, inputs), (outputs, 3, 3, inputs)
+        shared = {"stride": (2, 2), "dilation": (1, 1), "padding": pad}
+        yield from (linear(ops.Conv2d, own, data, x, shape, **shared) for data in (DATA[0], ONE_SIDED))
 
 
 def _of_pixels(rng: Rng) -> Iterator[Graph]:
@@ -417,7 +421,7 @@ def _long(rng: Rng) -> Iterator[Graph]:
         yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
 
 
-def _three_columns(rng: Rng) -> Iterator[Graph]:
+def _three_columns(rng: Rng, stride: int) -> Iterator[Graph]:
     """Convolutions for Toom-Cook: rows of some units of two or four outputs and the first of the next, lines of all
     kinds; sums of all sizes, among them small ones with small shifts; weights with offsets.
     """
@@ -428,8 +432,9 @@ def _three_columns(rng: Rng) -> Iterator[Graph]:
         below = (number // 4 if height == 3 else number) % 2
         pad = ops.Padding(height // 2, below, *((1, 1), (0, 0), (1, 0), (2, 3))[number // 4 % 4])
         rows = 4 if number % 8 == 2 else 2
-        x = (1, height + rows - 1 - pad.top - pad.bottom, width + 2 - pad.left - pad.right, inputs)
-        shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
+        down, across = (rows - 1) * stride + height, (width - 1) * stride + 3
+        x = (1, down - pad.top - pad.bottom, across - pad.left - pad.right, inputs)
+        shared = {"stride": (stride, stride), "dilation": (1, 1), "padding": pad}
         shape = (OUTPUTS[number % len(OUTPUTS)], height, 3, inputs)
         made = linear(ops.Conv2d, rng, several[number % len(several)], x, shape, **shared)
         made = made if number % 7 else with_offset_weights(made, rng)
@@ -855,7 +860,7 @@ def cases() -> list[Graph]:
     found += _row_sums(np.random.default_rng(4))
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
-    found += [*_three_columns(np.random.default_rng(12)), *_least_weights(np.random.default_rng(13))]
+    found += [*_three_columns(np.random.default_rng(12), 1), *_least_weights(np.random.default_rng(13))]
     found += [*_constant_channels(np.random.default_rng(14)), *_coarse(np.random.default_rng(15))]
     found += [*_near_halves(np.random.default_rng(16)), *_squares(np.random.default_rng(17))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
@@ -864,7 +869,7 @@ def cases() -> list[Graph]:
     found += _narrow(np.random.default_rng(16))
     found += [*_inserted(np.random.default_rng(10)), _ties(np.random.default_rng(21))]
     found += [*_resized(np.random.default_rng(22)), *_sums(np.random.default_rng(25))]
-    found += _by_channel(np.random.default_rng(26))
+    found += [*_by_channel(np.random.default_rng(26)), *_three_columns(np.random.default_rng(27), 2)]
     return [*found, *_reals(np.random.default_rng(3))]
 
 

@@ -266,7 +266,7 @@ def _name(variant: Variant) -> str:
     return f"{variant.contract.name}_{variant.suffix}"
 
 
-def _has_a_stride_of_one(variant: Variant) -> bool:
+def _has_one_stride(variant: Variant) -> bool:
     return variant.choice == TOOM_COOK or variant.suffix == "simd32_narrow" or _has_one_pixel(variant)
 
 
@@ -297,7 +297,7 @@ def test_faults_are_planted_in_whatever_a_variant_can_get_wrong(variant: Variant
     kinds = {fault.kind for fault in faults(variant)}
 
     assert "tail" in kinds
-    assert ("stride" in kinds) == ("stride" in members and not _has_a_stride_of_one(variant))
+    assert ("stride" in kinds) == ("stride" in members and not _has_one_stride(variant))
     in_tables = variant.suffix.startswith("channels")  # what they hold is clamped
     assert ("saturation" in kinds) == ("y_max" in members and not in_tables)
     assert ("step" in kinds) == ("y_step" in members and not _has_one_pixel(variant))

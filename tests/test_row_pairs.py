@@ -37,8 +37,16 @@ M4 = Machine.of("cortex-m4f")
 CHANNELS = 32
 
 
-def conv(height: int = 8, width: int = 16, stride: int = 1, inputs: int = CHANNELS, outputs: int = CHANNELS) -> Graph:
-    """A convolution with windows of 3 x 3 that gives so many rows."""
+def conv(
+    height: int = 8,
+    width: int = 16,
+    stride: int = 1,
+    inputs: int = CHANNELS,
+    outputs: int = CHANNELS,
+    across: int = 1,
+    images: int = 1,
+) -> Graph:
+    """A convolution with windows of 3 x 3 that gives so many rows of each image; `stride`: down."""
     rng = np.random.default_rng(height)
     weights = TensorType((outputs, 3, 3, inputs), DType.INT8, Quant((0.01,), (0,)))
     bias = TensorType((outputs,), DType.INT32, Quant((0.01,), (0,)))
@@ -46,12 +54,12 @@ def conv(height: int = 8, width: int = 16, stride: int = 1, inputs: int = CHANNE
     return graph_of(
         ops.Conv2d,
         [
-            int8((1, rows, width, inputs), Quant((1.0,), (-3,))),
+            int8((images, rows, width, inputs), Quant((1.0,), (-3,))),
             (weights, rng.integers(-127, 127, weights.shape, np.int8)),
             (bias, rng.integers(-900, 900, outputs, np.int32)),
         ],
         int8((), Quant((40.0,), (5,))),
-        stride=(stride, 1),
+        stride=(stride, across),
         dilation=(1, 1),
         padding=ops.Padding(1, 1, 1, 1),
     )
@@ -66,11 +74,31 @@ def made(graph: Graph, request: PlanRequest) -> Scheduled:
     return schedule(Cuts(graph, stages(graph, M4)), request)
 
 
-@pytest.mark.parametrize(("height", "stride", "found"), [(8, 1, True), (7, 1, False), (8, 2, False), (2, 1, True)])
-def test_two_rows_at_once_take_an_even_number_of_rows_and_a_stride_of_one(
-    height: int, stride: int, found: bool
+@pytest.mark.parametrize(
+    ("height", "stride", "found"),
+    [
+        *((8, (1, 1), True), (7, (1, 1), False), (2, (1, 1), True)),
+        *((8, (2, 2), True), (7, (2, 2), False), (2, (2, 2), True)),
+        *((8, (2, 1), False), (8, (1, 2), False), (8, (3, 3), False)),
+    ],
+)
+def test_two_rows_at_once_take_an_even_number_of_rows_and_a_stride_of_one_or_two_both_ways(
+    height: int, stride: tuple[int, int], found: bool
 ) -> None:
-    assert bool(of_two_rows(conv(height, stride=stride))) == found
+    assert bool(of_two_rows(conv(height, stride=stride[0], across=stride[1]))) == found
+
+
+def test_two_rows_at_once_are_of_one_image() -> None:
+    assert not of_two_rows(conv(3, images=2))
+    assert of_two_rows(conv(4, images=2))
+
+
+def test_two_rows_with_a_stride_of_two_read_five_lines() -> None:
+    graph = conv(4, stride=2, across=2)
+    (stage,) = stages(graph, M4, lambda *_: of_two_rows(graph)[0])
+
+    lines = [line for (line, *_) in stage.call_rows]
+    assert lines == [(None, 0, 1, 2, 3), (1, 2, 3, 4, 5), (3, 4, 5, 6, None)]
 
 
 def test_a_plan_of_whole_tensors_computes_two_rows_in_a_call() -> None:

@@ -13,6 +13,7 @@ from shoehorn_mcu.kernels.base.contract import array_bytes, differ, with_long_ro
 from shoehorn_mcu.kernels.base.struct_size import StructSize, struct_size
 from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_parts
 from shoehorn_mcu.machine.targets import Machine
+from shoehorn_mcu.ops.conv import Window
 
 Rows = tuple[tuple[int | None, ...], ...]
 """The result of Op.rows for one output row: a tuple of rows per input."""
@@ -83,11 +84,14 @@ class Stage:
         count = self.kernel.rows_at_once
         if count == 1:
             return self.rows
+        op = self.node.op
+        down = op.stride[0] if isinstance(op, Window) else 1
+
+        def joined(first: tuple[int | None, ...], *others: tuple[int | None, ...]) -> tuple[int | None, ...]:
+            return first + tuple(line for row in others for line in row[-down:])
+
         calls = (self.rows[y : y + count] for y in range(len(self.rows) - count + 1))
-        return tuple(
-            tuple((*first, *(row[-1] for row in others)) for first, *others in zip(*rows, strict=True))
-            for rows in calls
-        )
+        return tuple(tuple(map(joined, *rows)) for rows in calls)
 
     @property
     def in_place(self) -> int | None:

@@ -306,8 +306,8 @@ class Instance:
 
     @property
     def rows_at_once(self) -> int:
-        """Rows of the output that one call computes, side by side. Their windows go down by one row each: a call gets
-        pointers to the rows that the first one reads, then to the last row of each following one.
+        """Rows of the output that one call computes, side by side. A call gets pointers to the rows that the first one
+        reads, then to those of each following one by which its window is further down.
         """
         return self.tile.rows
 

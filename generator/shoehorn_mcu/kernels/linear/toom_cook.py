@@ -69,10 +69,10 @@ TRANSFORMS = {
 
 def _geometry(node: Node[Conv2d]) -> bool:
     """Three columns side by side, one group of at least four channels."""
-    return _of_three_columns(node) and node.weights.type.shape[3] >= FOUR
+    return of_three_columns(node) and node.weights.type.shape[3] >= FOUR
 
 
-def _has_room(of: Linear, scale: int) -> bool:
+def has_room(of: Linear, scale: int) -> bool:
     """Whether `scale` times every sum, bias included, fits 32 bits."""
     return bool(scale * max(np.abs(totals).max() for totals in of.totals) < 1 << 31)
 
@@ -108,19 +108,19 @@ def _fits(node: Node[Conv2d], tile: Tile) -> bool:
         if found is None:
             return False
         of = of._replace(bias=found.bias)
-    return _has_room(of, _scale(tile)) and (tile.rows == 1 or _in_pairs(node))
+    return has_room(of, _scale(tile)) and (tile.rows == 1 or in_pairs(node))
 
 
-def _in_pairs(node: Node[Conv2d]) -> bool:
-    """Windows of three lines side by side, and an even number of rows."""
+def in_pairs(node: Node[Conv2d], stride: int = 1) -> bool:
+    """Windows of three lines with this stride, and an even number of rows."""
     down = node.weights.type.shape[1], node.op.stride[0], node.op.dilation[0]
-    return down == (TAPS, 1, 1) and node.output.type.rows % 2 == 0
+    return down == (TAPS, stride, 1) and node.output.type.nhwc[1] % 2 == 0
 
 
 def _fits_thumb(node: Node[Conv2d], tile: Tile) -> bool:
     """Sums of the kernel for Armv6-M are those of products; its rounding adds the bias."""
     largest = np.abs(sums_of(linear(node, CONV2D).whole)).max()
-    return bool(_scale(tile) * largest < 1 << 31) and (tile.rows == 1 or _in_pairs(node))
+    return bool(_scale(tile) * largest < 1 << 31) and (tile.rows == 1 or in_pairs(node))
 
 
 def _groups_of(channels: int) -> Int64s:
@@ -140,29 +140,40 @@ def _by_points_down(weights: Int64s, tile: Tile) -> Int64s:
 def pack(of: Linear, shape: tuple[int, ...], tile: Tile, up: Up | None) -> Int32s:
     """The words that the kernel reads, for every four outputs, of a layer with weights of this shape."""
     points = TRANSFORMS[tile.sizes["reach"]].points
-    outputs, _, _, inputs = shape
-    at = _groups_of(inputs)
-    weights = of.whole.reshape(shape)[..., at]  # [output][line][tap][group][4]
+    made = np.einsum("pk,odykgc->odpygc", points, _by_points_down(by_groups(of, shape), tile))
+    scale = _scale(tile)
+    if up is None:
+        return in_words(made, of.bias * scale, scales(of))
+    return in_words(made, up.bias * scale, scales_up(up, scale))
+
+
+def by_groups(of: Linear, shape: tuple[int, ...]) -> Int64s:
+    """The weights, [output][line][tap][group][4 channels]: channels that two groups have are zeros in the second."""
+    at = _groups_of(shape[3])
+    weights = of.whole.reshape(shape)[..., at]
     again = at[1:] <= at[:-1, -1:]
     weights[..., 1:, :][..., again] = 0
-    made = np.einsum("pk,odykgc->odpygc", points, _by_points_down(weights, tile))
-    blocks = -(-outputs // FOUR)
-    made = filled(made, blocks * FOUR).reshape(blocks, FOUR, *made.shape[1:])[..., _PAIRS]
-    halves = np.ascontiguousarray(made.transpose(0, 2, 3, 4, 5, 6, 1, 7)).astype("<i2")  # [block][..][pair][output][2]
-    bias = filled((of if up is None else up).bias, blocks * FOUR) * _scale(tile)
-    scales = filled(_scales(of) if up is None else _scales_up(up, tile), blocks * FOUR)
-    return words_by_block(blocks, bias, halves.view("<i4"), scales)
+    return weights
 
 
-def _scales(of: Linear) -> Int64s:
+def in_words(made: Int64s, bias: Int32s, rounding: Int64s) -> Int32s:
+    """Words for every four outputs, of transformed weights [output]...[group][4 channels]: bias, weights, rounding."""
+    blocks = -(-len(made) // FOUR)
+    made = filled(made.reshape(len(made), -1, FOUR), blocks * FOUR).reshape(blocks, FOUR, -1, FOUR)[..., _PAIRS]
+    halves = np.ascontiguousarray(made.transpose(0, 2, 3, 1, 4)).astype("<i2")  # [block]..[pair][output][2]
+    biases, rounding = filled(bias, blocks * FOUR), filled(rounding, blocks * FOUR)
+    return words_by_block(blocks, biases, halves.view("<i4"), rounding)
+
+
+def scales(of: Linear) -> Int64s:
     """Per output: addend, multiplier and shift to the right."""
     shifts = right_shifts(of.multipliers, of.shifts)
     return np.stack([addends(shifts, of.y_zero), of.multipliers, shifts], axis=1)
 
 
-def _scales_up(of: Up, tile: Tile) -> Int64s:
+def scales_up(of: Up, scale: int) -> Int64s:
     """Per output: addend, multiplier and shift to the left, which twice a sum needs one less of."""
-    return np.stack([of.addend, of.multiplier, of.left - (_scale(tile) == 2)], axis=1)
+    return np.stack([of.addend, of.multiplier, of.left - (scale == 2)], axis=1)
 
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
@@ -170,7 +181,7 @@ def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
     return all_in_weights(pack(linear(node, CONV2D), node.weights.type.shape, tile, found))
 
 
-def _fours(node: Node[Conv2d]) -> int:
+def fours_of(node: Node[Conv2d]) -> int:
     """Groups of four channels."""
     return -(-node.x.type.nhwc[3] // FOUR)
 
@@ -180,7 +191,7 @@ def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
     units read.
     """
     reach, lines = tile.sizes["reach"], _lines_of_points(node, tile)
-    of_units = lines * 2 * _fours(node) * 2 * (reach + 2) * 4
+    of_units = lines * 2 * fours_of(node) * 2 * (reach + 2) * 4
     sums = 0 if tile.rows == 1 else lines * (reach + 2) * 2 * FOUR * 4
     columns = (2 * reach + 2) * node.x.type.nhwc[3]
     return of_units + sums + -(-columns // ALIGNMENT) * ALIGNMENT
@@ -195,11 +206,11 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     op, reach, rows = node.op, tile.sizes["reach"], tile.rows
     pixels, outputs = node.output.type.nhwc[2:]
     height, width = _lines_of_points(node, tile), node.x.type.nhwc[2]
-    together, points, fours = 2 * reach, reach + 2, _fours(node)
+    together, points, fours = 2 * reach, reach + 2, fours_of(node)
     groups, columns = -(-pixels // together), together + 2
     starts = np.arange(groups) * together - op.padding.left
     inside = int(((starts >= 0) & (starts + columns <= width)).sum())
-    framed = (groups - inside) * height + inside * _missing(node, tile)
+    framed = (groups - inside) * height + inside * missing_lines(node, tile)
     down = 1 if rows == 1 else height  # points along a column
     blocks, points, pairs = groups * -(-outputs // FOUR), points * down, 2 * height // down * fours
     whole = pixels // together
@@ -220,12 +231,13 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     )
 
 
-def _missing(node: Node[Conv2d], tile: Tile) -> float:
+def missing_lines(node: Node[Conv2d], tile: Tile) -> float:
     """The lines of a call that are padding, the mean over calls."""
     if tile.rows == 1:
         return lines_of(node).missing
-    height, calls = node.x.type.nhwc[1], node.output.type.rows // 2
-    lines = [2 * call + i - node.op.padding.top for call in range(calls) for i in range(TAPS + 1)]
+    height, stride, calls = node.x.type.nhwc[1], node.op.stride[0], node.output.type.nhwc[1] // tile.rows
+    first = (call * tile.rows * stride - node.op.padding.top for call in range(calls))
+    lines = [top + i for top in first for i in range(TAPS + (tile.rows - 1) * stride)]
     return sum(not 0 <= y < height for y in lines) / calls
 
 
@@ -235,7 +247,7 @@ def _tiles(**sizes: int) -> tuple[Tile, ...]:
     return (*own, *(Tile(outputs=FOUR, reach=reach, rows=2, **sizes) for reach in TRANSFORMS))
 
 
-def _behind(node: Node[Conv2d], tile: Tile) -> int | None:
+def behind(node: Node[Conv2d], tile: Tile) -> int | None:
     """One row transforms all that its pixels read before it writes."""
     return behind_pixels(node) if tile.rows == 1 else None
 
@@ -246,7 +258,7 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
         _work,
         suffix=suffix,
         body="simd32_toom",
-        shared=("framed", "toom"),
+        shared=("framed", "toom", "simd32_pair", "simd32_units"),
         isa=Isa.SIMD32,
         accepts=_accepts_up if up else _accepts,
         kinds=("", OFFSETS),  # an offset of the weights is part of the transformed ones
@@ -256,21 +268,22 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
         pack=_pack,
         scratch_bytes=_scratch_bytes,
         pixels_at_once=lambda _, tile: 2 * tile.sizes["reach"] * tile.rows,
-        behind=_behind,
+        behind=behind,
     )
 
 
-def _of_three_columns(node: Node[Conv2d]) -> bool:
-    op, width = node.op, node.weights.type.shape[2]
-    return width == TAPS and op.stride[1] == op.dilation[1] == 1 and has_one_group(node)
+def of_three_columns(node: Node[Conv2d], stride: int = 1) -> bool:
+    """Windows of three columns with this stride across, of all channels."""
+    across = node.weights.type.shape[2], node.op.stride[1], node.op.dilation[1]
+    return across == (TAPS, stride, 1) and has_one_group(node)
 
 
 def _accepts_thumb(node: Node[Conv2d]) -> bool:
-    return _of_three_columns(node) and not thumb_conv.exactly(node)
+    return of_three_columns(node) and not thumb_conv.exactly(node)
 
 
 def _accepts_thumb_exact(node: Node[Conv2d]) -> bool:
-    return _of_three_columns(node) and thumb_conv.exactly(node)
+    return of_three_columns(node) and thumb_conv.exactly(node)
 
 
 def _filled(node: Node[Conv2d], tile: Tile) -> int:
@@ -318,7 +331,7 @@ def _work_thumb(node: Node[Conv2d], tile: Tile) -> Work:
     groups = -(-pixels // together)
     starts = np.arange(groups) * together - op.padding.left
     inside = int(((starts >= 0) & (starts + together + 2 <= width)).sum())
-    framed = (groups - inside) * lines + inside * _missing(node, tile)
+    framed = (groups - inside) * lines + inside * missing_lines(node, tile)
     blocks, points = groups * outputs, (reach + 2) * (1 if rows == 1 else lines)
     filled = _filled(node, tile)
     return Work(
@@ -349,7 +362,7 @@ _THUMB = Variant(
     pack=_pack_thumb,
     scratch_bytes=_scratch_bytes_thumb,
     pixels_at_once=lambda _, tile: _UNITS * tile.sizes["reach"] * tile.rows,
-    behind=_behind,
+    behind=behind,
 )
 
 VARIANTS = (
