@@ -28,10 +28,10 @@ from shoehorn_mcu.kernels.linear.toom_cook import (
     behind,
     by_groups,
     fours_of,
+    framed_lines,
     has_room,
     in_pairs,
     in_words,
-    missing_lines,
     of_three_columns,
     scales,
     scales_up,
@@ -116,11 +116,8 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     outputs in whole groups of pixels and in others. Of two rows those of both, and of words that are transformed down.
     """
     pixels, outputs = node.output.type.nhwc[2:]
-    lines, width, fours = _lines(node, tile), node.x.type.nhwc[2], fours_of(node)
-    groups, whole = -(-pixels // _PIXELS), pixels // _PIXELS
-    starts = np.arange(groups) * STRIDE * _PIXELS - node.op.padding.left
-    inside = int(((starts >= 0) & (starts + _COLUMNS <= width)).sum())
-    framed = (groups - inside) * lines + inside * missing_lines(node, tile)
+    lines, fours, whole = _lines(node, tile), fours_of(node), pixels // _PIXELS
+    groups, framed = framed_lines(node, tile, _COLUMNS, lines)
     blocks, runs = groups * -(-outputs // FOUR), [2 * fours * count for count in _runs(node, tile)]
     return Work(
         groups=groups,

@@ -203,14 +203,12 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     of outputs in whole groups of pixels and in others. Of two rows those of both, and of words that are transformed
     down.
     """
-    op, reach, rows = node.op, tile.sizes["reach"], tile.rows
+    reach, rows = tile.sizes["reach"], tile.rows
     pixels, outputs = node.output.type.nhwc[2:]
-    height, width = _lines_of_points(node, tile), node.x.type.nhwc[2]
+    height = _lines_of_points(node, tile)
     together, points, fours = 2 * reach, reach + 2, fours_of(node)
-    groups, columns = -(-pixels // together), together + 2
-    starts = np.arange(groups) * together - op.padding.left
-    inside = int(((starts >= 0) & (starts + columns <= width)).sum())
-    framed = (groups - inside) * height + inside * missing_lines(node, tile)
+    columns = together + 2
+    groups, framed = framed_lines(node, tile, columns, height)
     down = 1 if rows == 1 else height  # points along a column
     blocks, points, pairs = groups * -(-outputs // FOUR), points * down, 2 * height // down * fours
     whole = pixels // together
@@ -231,7 +229,19 @@ def _work(node: Node[Conv2d], tile: Tile) -> Work:
     )
 
 
-def missing_lines(node: Node[Conv2d], tile: Tile) -> float:
+def framed_lines(node: Node[Conv2d], tile: Tile, columns: int, lines: int) -> tuple[int, float]:
+    """Groups of pixels that read so many columns of so many lines, and the lines that they copy: those of groups that
+    reach beyond a row, and of others those that are padding.
+    """
+    stride, width, pixels = node.op.stride[1], node.x.type.nhwc[2], node.output.type.nhwc[2]
+    together = (columns - TAPS) // stride + 1
+    groups = -(-pixels // together)
+    starts = np.arange(groups) * stride * together - node.op.padding.left
+    inside = int(((starts >= 0) & (starts + columns <= width)).sum())
+    return groups, (groups - inside) * lines + inside * _missing_lines(node, tile)
+
+
+def _missing_lines(node: Node[Conv2d], tile: Tile) -> float:
     """The lines of a call that are padding, the mean over calls."""
     if tile.rows == 1:
         return lines_of(node).missing
@@ -324,14 +334,11 @@ def _work_thumb(node: Node[Conv2d], tile: Tile) -> Work:
     and their columns; of outputs of groups, of points in them and turns of the inner loop; and of outputs. Of two rows
     those of both, and of words that are transformed down.
     """
-    op, reach, rows = node.op, tile.sizes["reach"], tile.rows
+    reach, rows = tile.sizes["reach"], tile.rows
     pixels, outputs = node.output.type.nhwc[2:]
     inputs, lines = node.weights.type.shape[3], _lines_of_points(node, tile)
-    together, width = _UNITS * reach, node.x.type.nhwc[2]
-    groups = -(-pixels // together)
-    starts = np.arange(groups) * together - op.padding.left
-    inside = int(((starts >= 0) & (starts + together + 2 <= width)).sum())
-    framed = (groups - inside) * lines + inside * missing_lines(node, tile)
+    together = _UNITS * reach
+    groups, framed = framed_lines(node, tile, together + 2, lines)
     blocks, points = groups * outputs, (reach + 2) * (1 if rows == 1 else lines)
     filled = _filled(node, tile)
     return Work(
