@@ -18,6 +18,7 @@ from compilers import HOST, Compiler, each_compiler
 from elftools.elf.elffile import ELFFile
 from instances import PREFIX, instances
 from samples import random_inputs, sample
+from shared import MODELS, needs_shared
 from test_cli_project import DIGITS, files_of, gen, refused
 from test_cores import THREADS, digits
 
@@ -128,6 +129,18 @@ def test_no_compiler_has_a_word_to_say(compiler: Compiler, tmp_path: Path):
     emitted.put(single_file(unit, constants(unit)), tmp_path)
 
     compiler.run(*PEDANTIC, sources=[tmp_path / "digits.c"], folder=tmp_path)
+
+
+@needs_shared
+@each_compiler("gcc-cortex-m4")
+def test_the_core_that_most_boards_have_is_compiled_as_users_do(compiler: Compiler, tmp_path: Path):
+    """With -O2 gcc follows addresses into arrays; what it knows of a layer's constants then is what it warns of."""
+    planned = plan_model(MODELS / "mlperf-ic-resnet8-int8.tflite", None, Options(cpu="cortex-m4f"))
+    emitted.put(single_file(planned.unit, planned.constants), tmp_path)
+
+    bodies = {stage.kernel.variant.body for stage in planned.unit.stages}
+    assert {"simd32_row", "simd32_toom", "simd32_toom_strided"} <= bodies
+    compiler.run(*PEDANTIC, "-O2", sources=[*tmp_path.glob("*.c")], folder=tmp_path)
 
 
 @each_compiler(*TARGETS, long=("zig-host", "gcc-cortex-m0", "gcc-riscv64", "gcc-xtensa"))
