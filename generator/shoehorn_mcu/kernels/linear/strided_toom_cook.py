@@ -9,7 +9,7 @@ Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2016), sectio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -18,7 +18,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import ALIGNMENT, OFFSETS
-from shoehorn_mcu.kernels.base.packed import clamped, linear, scaled_exactly
+from shoehorn_mcu.kernels.base.packed import linear, scaled_exactly
 from shoehorn_mcu.kernels.base.rounding import UP_POINT, Int64s, Up, clamp_of, up
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import CONV2D
@@ -28,38 +28,31 @@ from shoehorn_mcu.kernels.linear.toom_cook import (
     behind,
     by_groups,
     fours_of,
-    framed_lines,
+    geometry,
     has_room,
     in_pairs,
     in_words,
-    of_three_columns,
-    scales,
-    scales_up,
+    of_units,
 )
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d
 
-STRIDE = 2
-REACH = 2  # outputs of a unit
-_PIXELS = 2 * REACH  # of a row at once: two units
-_COLUMNS = STRIDE * _PIXELS + 1  # of inputs, which they read
+_STRIDE = 2
+_REACH = 2  # outputs of a unit
+_PIXELS = 2 * _REACH  # of a row at once: two units
+_COLUMNS = _STRIDE * _PIXELS + 1  # of inputs, which they read
 _ACROSS = 5  # products of a unit of one row, of each line
-_TOGETHER = 8  # pairs of channels in a turn of the inner loop
 _B, _A, _C = [[1, 0, 1]], [[1, 0, 0], [0, 1, 0]], [[0, 0, 1], [0, 1, 0]]
 _SUMS = tuple(np.array(each) for each in (_B, _A, _C))
 """By sum, in the order of the kernel: what multiplies the inputs of its products, [product][tap]."""
 
 
-def _geometry(node: Node[Conv2d]) -> bool:
-    return of_three_columns(node, STRIDE) and node.weights.type.shape[3] >= FOUR
-
-
 def _accepts(node: Node[Conv2d]) -> bool:
-    return _geometry(node) and scaled_exactly(linear(node, CONV2D))
+    return geometry(node, _STRIDE) and scaled_exactly(linear(node, CONV2D))
 
 
 def _accepts_up(node: Node[Conv2d]) -> bool:
-    return _geometry(node) and _up(node) is not None
+    return geometry(node, _STRIDE) and _up(node) is not None
 
 
 @known
@@ -71,24 +64,19 @@ def _up(node: Node[Conv2d]) -> Up | None:
 
 def _fits(node: Node[Conv2d], tile: Tile) -> bool:
     """Whether twice every sum fits 32 bits, which the two steps multiply."""
-    if tile.rows > 1 and not in_pairs(node, STRIDE):
+    if tile.rows > 1 and not in_pairs(node, _STRIDE):
         return False
     return "up" in tile.sizes or has_room(linear(node, CONV2D), 2)
 
 
 def _lines(node: Node[Conv2d], tile: Tile) -> int:
     """The lines of inputs that a call reads."""
-    return node.weights.type.shape[1] + STRIDE * (tile.rows - 1)
+    return node.weights.type.shape[1] + _STRIDE * (tile.rows - 1)
 
 
 def _down(node: Node[Conv2d], tile: Tile) -> tuple[Int64s, ...]:
     """As `_SUMS`, of the lines: one row has one sum, of all lines as they are."""
     return (np.eye(node.weights.type.shape[1], dtype=np.int64),) if tile.rows == 1 else _SUMS
-
-
-def _runs(node: Node[Conv2d], tile: Tile) -> Iterator[int]:
-    """The products of each sum of a unit."""
-    return (len(down) * len(across) for down, across in product(_down(node, tile), _SUMS))
 
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
@@ -99,9 +87,7 @@ def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
         for down, across in product(_down(node, tile), _SUMS)
     )
     made = np.concatenate([*sums], axis=1)  # [output][product][group][4]
-    if found is None:
-        return all_in_weights(in_words(made, of.bias, scales(of)))
-    return all_in_weights(in_words(made, found.bias, scales_up(found, 1)))
+    return all_in_weights(in_words(made, of, found, 1))
 
 
 def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
@@ -111,29 +97,8 @@ def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
 
 
 def _work(node: Node[Conv2d], tile: Tile) -> Work:
-    """Counts of groups of pixels; of their lines and fours of channels that are transformed, of those with columns that
-    are copied and their fours; of blocks of four outputs, of sums in them, of turns and pairs of the inner loop; and of
-    outputs in whole groups of pixels and in others. Of two rows those of both, and of words that are transformed down.
-    """
-    pixels, outputs = node.output.type.nhwc[2:]
-    lines, fours, whole = _lines(node, tile), fours_of(node), pixels // _PIXELS
-    groups, framed = framed_lines(node, tile, _COLUMNS, lines)
-    blocks, runs = groups * -(-outputs // FOUR), [2 * fours * count for count in _runs(node, tile)]
-    return Work(
-        groups=groups,
-        lines=groups * lines,
-        fours=2 * groups * lines * fours,
-        framed=framed,
-        framed_fours=framed * _COLUMNS * fours,
-        blocks=blocks,
-        points=blocks * len(runs),
-        turns=blocks * sum(-(-pairs // _TOGETHER) for pairs in runs),
-        pairs=blocks * sum(runs),
-        outputs=tile.rows * whole * _PIXELS * outputs,
-        other_outputs=tile.rows * (pixels - whole * _PIXELS) * outputs,
-        clamped=tile.rows * clamped(node),
-        down=0 if tile.rows == 1 else groups * _ACROSS * 2 * fours * 2,
-    )
+    sums = [len(down) * len(across) for down, across in product(_down(node, tile), _SUMS)]
+    return of_units(node, tile, _COLUMNS, _lines(node, tile), _ACROSS, sums)
 
 
 def _variant(suffix: str, accepts: Callable[[Node[Conv2d]], bool], **sizes: int) -> Variant[Conv2d]:
@@ -146,7 +111,7 @@ def _variant(suffix: str, accepts: Callable[[Node[Conv2d]], bool], **sizes: int)
         isa=Isa.SIMD32,
         accepts=accepts,
         kinds=("", OFFSETS),  # an offset of the weights is part of the transformed ones
-        tiles=tuple(Tile(outputs=FOUR, reach=REACH, **rows, **sizes) for rows in ({}, {"rows": 2})),
+        tiles=tuple(Tile(outputs=FOUR, reach=_REACH, **rows, **sizes) for rows in ({}, {"rows": 2})),
         fits=_fits,
         choice=CHOICE,
         pack=_pack,

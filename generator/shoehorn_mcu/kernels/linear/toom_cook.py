@@ -16,6 +16,7 @@ Cook multiply integers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -67,9 +68,9 @@ TRANSFORMS = {
 """By `reach`. The transformed weights, of nine bits too, are halfwords."""
 
 
-def _geometry(node: Node[Conv2d]) -> bool:
-    """Three columns side by side, one group of at least four channels."""
-    return of_three_columns(node) and node.weights.type.shape[3] >= FOUR
+def geometry(node: Node[Conv2d], stride: int = 1) -> bool:
+    """Windows of three columns with this stride across, of all channels, which are at least four."""
+    return _of_three_columns(node, stride) and node.weights.type.shape[3] >= FOUR
 
 
 def has_room(of: Linear, scale: int) -> bool:
@@ -87,11 +88,11 @@ def _lines_of_points(node: Node[Conv2d], tile: Tile) -> int:
 
 
 def _accepts(node: Node[Conv2d]) -> bool:
-    return _geometry(node) and scaled_exactly(linear(node, CONV2D))
+    return geometry(node) and scaled_exactly(linear(node, CONV2D))
 
 
 def _accepts_up(node: Node[Conv2d]) -> bool:
-    return _geometry(node) and any(_up(node, transform.scale) is not None for transform in TRANSFORMS.values())
+    return geometry(node) and any(_up(node, transform.scale) is not None for transform in TRANSFORMS.values())
 
 
 @known
@@ -141,10 +142,7 @@ def pack(of: Linear, shape: tuple[int, ...], tile: Tile, up: Up | None) -> Int32
     """The words that the kernel reads, for every four outputs, of a layer with weights of this shape."""
     points = TRANSFORMS[tile.sizes["reach"]].points
     made = np.einsum("pk,odykgc->odpygc", points, _by_points_down(by_groups(of, shape), tile))
-    scale = _scale(tile)
-    if up is None:
-        return in_words(made, of.bias * scale, scales(of))
-    return in_words(made, up.bias * scale, scales_up(up, scale))
+    return in_words(made, of, up, _scale(tile))
 
 
 def by_groups(of: Linear, shape: tuple[int, ...]) -> Int64s:
@@ -156,22 +154,26 @@ def by_groups(of: Linear, shape: tuple[int, ...]) -> Int64s:
     return weights
 
 
-def in_words(made: Int64s, bias: Int32s, rounding: Int64s) -> Int32s:
-    """Words for every four outputs, of transformed weights [output]...[group][4 channels]: bias, weights, rounding."""
+def in_words(made: Int64s, of: Linear, up: Up | None, scale: int) -> Int32s:
+    """Words for every four outputs: the biases, the transformed weights [output]...[group][4 channels], the scales.
+
+    The kernel has `scale` times the sums. It rounds them in one step by `up`, else in two.
+    """
     blocks = -(-len(made) // FOUR)
     made = filled(made.reshape(len(made), -1, FOUR), blocks * FOUR).reshape(blocks, FOUR, -1, FOUR)[..., _PAIRS]
     halves = np.ascontiguousarray(made.transpose(0, 2, 3, 1, 4)).astype("<i2")  # [block]..[pair][output][2]
-    biases, rounding = filled(bias, blocks * FOUR), filled(rounding, blocks * FOUR)
-    return words_by_block(blocks, biases, halves.view("<i4"), rounding)
+    bias = filled((of if up is None else up).bias, blocks * FOUR) * scale
+    scales = filled(_scales(of) if up is None else _scales_up(up, scale), blocks * FOUR)
+    return words_by_block(blocks, bias, halves.view("<i4"), scales)
 
 
-def scales(of: Linear) -> Int64s:
+def _scales(of: Linear) -> Int64s:
     """Per output: addend, multiplier and shift to the right."""
     shifts = right_shifts(of.multipliers, of.shifts)
     return np.stack([addends(shifts, of.y_zero), of.multipliers, shifts], axis=1)
 
 
-def scales_up(of: Up, scale: int) -> Int64s:
+def _scales_up(of: Up, scale: int) -> Int64s:
     """Per output: addend, multiplier and shift to the left, which twice a sum needs one less of."""
     return np.stack([of.addend, of.multiplier, of.left - (scale == 2)], axis=1)
 
@@ -198,40 +200,47 @@ def _scratch_bytes(node: Node[Conv2d], tile: Tile) -> int:
 
 
 def _work(node: Node[Conv2d], tile: Tile) -> Work:
-    """Counts of groups of pixels; of their lines and fours of channels that are transformed, of those with columns that
-    are copied and their fours; of blocks of four outputs, of points in them, of turns and pairs of the inner loop; and
-    of outputs in whole groups of pixels and in others. Of two rows those of both, and of words that are transformed
-    down.
+    """Counts as in `of_units`, of points in blocks."""
+    reach, height = tile.sizes["reach"], _lines_of_points(node, tile)
+    down = 1 if tile.rows == 1 else height  # points along a column
+    sums = [height // down] * ((reach + 2) * down)
+    return of_units(node, tile, 2 * reach + 2, height, reach + 2, sums)
+
+
+def of_units(node: Node[Conv2d], tile: Tile, columns: int, lines: int, across: int, sums: Sequence[int]) -> Work:
+    """The work of a kernel for Armv6 SIMD that computes two units at once, which read so many columns of so many lines.
+
+    A unit has so many numbers `across` each line; `sums` has the products of each of its sums, for one channel.
+
+    Counts of groups of pixels; of their lines and fours of channels that are transformed, of those with columns that
+    are copied and their fours; of blocks of four outputs, of sums in them, of turns and pairs of the inner loop; and of
+    outputs in whole groups of pixels and in others. Of two rows those of both, and of words that are transformed down.
     """
-    reach, rows = tile.sizes["reach"], tile.rows
     pixels, outputs = node.output.type.nhwc[2:]
-    height = _lines_of_points(node, tile)
-    together, points, fours = 2 * reach, reach + 2, fours_of(node)
-    columns = together + 2
-    groups, framed = framed_lines(node, tile, columns, height)
-    down = 1 if rows == 1 else height  # points along a column
-    blocks, points, pairs = groups * -(-outputs // FOUR), points * down, 2 * height // down * fours
-    whole = pixels // together
+    fours, together = fours_of(node), 2 * tile.sizes["reach"]
+    groups, framed = _framed_lines(node, tile, columns, lines)
+    blocks, whole = groups * -(-outputs // FOUR), pixels // together
+    runs = [2 * fours * products for products in sums]
     return Work(
         groups=groups,
-        lines=groups * height,
-        fours=2 * groups * height * fours,
+        lines=groups * lines,
+        fours=2 * groups * lines * fours,
         framed=framed,
         framed_fours=framed * columns * fours,
         blocks=blocks,
-        points=blocks * points,
-        turns=blocks * points * -(-pairs // _TOGETHER),
-        pairs=blocks * points * pairs,
-        outputs=rows * whole * together * outputs,
-        other_outputs=rows * (pixels - whole * together) * outputs,
-        clamped=rows * clamped(node),
-        down=0 if rows == 1 else groups * pairs * points // 2,
+        points=blocks * len(runs),
+        turns=blocks * sum(-(-pairs // _TOGETHER) for pairs in runs),
+        pairs=blocks * sum(runs),
+        outputs=tile.rows * whole * together * outputs,
+        other_outputs=tile.rows * (pixels - whole * together) * outputs,
+        clamped=tile.rows * clamped(node),
+        down=0 if tile.rows == 1 else groups * across * 2 * 2 * fours,
     )
 
 
-def framed_lines(node: Node[Conv2d], tile: Tile, columns: int, lines: int) -> tuple[int, float]:
-    """Groups of pixels that read so many columns of so many lines, and the lines that they copy: those of groups that
-    reach beyond a row, and of others those that are padding.
+def _framed_lines(node: Node[Conv2d], tile: Tile, columns: int, lines: int) -> tuple[int, float]:
+    """How many groups of pixels a row has, each of which reads so many columns of so many lines, and how many lines the
+    groups copy because a part of them is padding: all lines of a group that reaches beyond the row, and missing ones.
     """
     stride, width, pixels = node.op.stride[1], node.x.type.nhwc[2], node.output.type.nhwc[2]
     together = (columns - TAPS) // stride + 1
@@ -282,18 +291,18 @@ def _variant(suffix: str, up: bool) -> Variant[Conv2d]:
     )
 
 
-def of_three_columns(node: Node[Conv2d], stride: int = 1) -> bool:
+def _of_three_columns(node: Node[Conv2d], stride: int = 1) -> bool:
     """Windows of three columns with this stride across, of all channels."""
     across = node.weights.type.shape[2], node.op.stride[1], node.op.dilation[1]
     return across == (TAPS, stride, 1) and has_one_group(node)
 
 
 def _accepts_thumb(node: Node[Conv2d]) -> bool:
-    return of_three_columns(node) and not thumb_conv.exactly(node)
+    return _of_three_columns(node) and not thumb_conv.exactly(node)
 
 
 def _accepts_thumb_exact(node: Node[Conv2d]) -> bool:
-    return of_three_columns(node) and thumb_conv.exactly(node)
+    return _of_three_columns(node) and thumb_conv.exactly(node)
 
 
 def _filled(node: Node[Conv2d], tile: Tile) -> int:
@@ -338,7 +347,7 @@ def _work_thumb(node: Node[Conv2d], tile: Tile) -> Work:
     pixels, outputs = node.output.type.nhwc[2:]
     inputs, lines = node.weights.type.shape[3], _lines_of_points(node, tile)
     together = _UNITS * reach
-    groups, framed = framed_lines(node, tile, together + 2, lines)
+    groups, framed = _framed_lines(node, tile, together + 2, lines)
     blocks, points = groups * outputs, (reach + 2) * (1 if rows == 1 else lines)
     filled = _filled(node, tile)
     return Work(
