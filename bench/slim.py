@@ -195,9 +195,10 @@ CASES: Mapping[str, Case] = {
         resnet_set,
         "mps2-an386",
         {
-            "goal": {"until": "instructions=-45%", "drop": 20.0},
-            "moves": {"use": ("shrink",)},
-            "last": {"epochs": 10, "distil": 1.0},
+            "goal": {"until": "instructions=-44.5%,arena=32768", "drop": 20.0},
+            "moves": {"use": ("prune", "shrink"), "first": 18},
+            "steps": {"epochs": 1},
+            "last": {"epochs": 50, "distil": 1.0},
             "data": {"augment": ("shift", "flip")},
         },
         Schedule(0, 1e-3),

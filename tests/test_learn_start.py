@@ -42,7 +42,7 @@ def _made(kind: str) -> list[Moved]:
     return [moved for moved in moves(OLD, [kind], 0.5) if any(part.old for born in moved.born for part in born.parts)]
 
 
-@pytest.mark.parametrize("kind", ["streamline", "shrink", "branch", "unpool", "reduce"])
+@pytest.mark.parametrize("kind", ["streamline", "shrink", "branch", "unpool", "reduce", "prune"])
 def test_regression_is_nearer_to_the_old_block_than_copied_or_random_weights(kind: str):
     made = _made(kind)
     assert made

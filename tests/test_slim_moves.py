@@ -252,6 +252,71 @@ def test_a_reducer_keeps_filters_by_the_size_of_their_weights_whatever_the_sign(
     assert kept.weights.data is not None and (kept.weights.data == -0.5).all()
 
 
+def _between(kernels: tuple[int, int] = (3, 3), pool: bool = False, depthwise: bool = False) -> Graph:
+    """Two convolutions with 16 channels between them, and what lies between."""
+    net = Net(8, 4)
+    x = net.conv("writer", "image", 16, kernels[0])
+    x = net.conv("between", x, 16, 3, depthwise=True) if depthwise else x
+    x = net.max_pool("pool", x, 2, 2) if pool else x
+    return read(net.model(net.conv("reader", x, 12, kernels[1]), 10))
+
+
+@pytest.mark.parametrize("pool", [False, True])
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("kernels", [(1, 1), (1, 3), (3, 1), (3, 3)])
+def test_channels_between_two_convolutions_are_pruned_unless_a_reducer_makes_them(
+    kernels: tuple[int, int], depthwise: bool, pool: bool
+) -> None:
+    graph = _between(kernels, pool, depthwise)
+    (kind,) = {"prune", "reduce"} & {each.kind for each in moves(graph, ALL, 0.5)}
+    (moved,) = moves(graph, [kind], 0.25)
+
+    assert kind == ("reduce" if kernels == (1, 3) and not (depthwise or pool) else "prune")
+    check(graph, moved)
+    writer, *_, reader = (node for node in moved.graph.nodes() if isinstance(node.op, Conv2d))
+    assert (writer.output.type.shape[3], reader.output.type.shape[3]) == (4, 12)
+    assert [born.layer for born in moved.born] == [
+        node.op.name for node in graph.nodes() if isinstance(node.op, Conv2d | DepthwiseConv2d)
+    ]
+
+
+@pytest.mark.parametrize("silent", ["writer", "between", "reader"])
+def test_channels_that_say_nothing_are_pruned_without_loss(silent: str) -> None:
+    """Filters of zeros make a channel that is the same everywhere; weights of zeros are not listened to."""
+    graph = _between(depthwise=True, pool=True)
+    nodes = {label(node): node for node in graph.nodes()}
+    weights = np.array(nodes[silent].weights.data)
+    place = {"writer": np.s_[1::2], "between": np.s_[..., 1::2], "reader": np.s_[..., 1::2]}[silent]
+    weights[place] = 0
+    tensors = {**graph.tensors, nodes[silent].weights.name: replace(nodes[silent].weights, data=weights)}
+    if silent != "reader":  # the channels that are left out were 0
+        bias = np.array(nodes[silent].bias.data)
+        bias[1::2] = 0
+        tensors[nodes[silent].bias.name] = replace(nodes[silent].bias, data=bias)
+        after = np.array(nodes["between"].bias.data)
+        after[1::2] = 0
+        tensors[nodes["between"].bias.name] = replace(nodes["between"].bias, data=after)
+    graph = replace(graph, tensors=tensors)
+    (moved,) = moves(graph, ["prune"], 0.5)
+
+    x = picture(graph)
+    assert np.allclose(values(graph, x)["logits"], values(moved.graph, x)["logits"], atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [4, 7, 8])
+def test_few_channels_stay(channels: int) -> None:
+    net = Net(8, 1)
+    graph = read(net.model(net.conv("reader", net.conv("writer", "image", channels, 3), 8, 3), 10))
+    assert len([*moves(graph, ["prune"], 0.5)]) == (channels >= 8)
+
+
+def test_channels_that_something_else_reads_stay() -> None:
+    net = Net(8, 8)
+    x = net.conv("writer", "image", 16, 3)
+    graph = read(net.model(net.add("sum", net.conv("reader", x, 16, 3), x), 10))
+    assert [*moves(graph, ["prune"], 0.5)] == []
+
+
 def test_float32_ops_read_what_float32_ops_write_as_it_is() -> None:
     """Only what int8 layers write is converted, once for all that read it in float32."""
     net = Net(8, 8)

@@ -42,7 +42,7 @@ class Moves(_Table):
     use: tuple[str, ...] = ("streamline", "branch", "unpool", "reduce", "shrink")
     sequence: tuple[str, ...] = ()  # moves by their names, made one after the other whatever they lose
     keep: tuple[str, ...] = ()  # layers that no move may touch, by their names or the start of these
-    reduce: Annotated[float, Field(gt=0, lt=1)] = 0.5  # the channels that reduce and tucker leave, of 1
+    reduce: Annotated[float, Field(gt=0, lt=1)] = 0.5  # the channels that reduce, prune and tucker leave, of 1
     first: Annotated[int, Field(ge=1, le=1000)] = 6  # candidates, cheapest first, whose harm is measured before a step
 
     @pydantic.field_validator("use")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.slim.moved import Moved
 from shoehorn_mcu.slim.moves.branch import branch
+from shoehorn_mcu.slim.moves.prune import prune
 from shoehorn_mcu.slim.moves.reduce import reduce
 from shoehorn_mcu.slim.moves.shrink import shrink
 from shoehorn_mcu.slim.moves.streamline import streamline
@@ -29,6 +30,7 @@ KINDS: Sequence[Kind] = (
     Kind("branch", "a branch becomes channels of the one beside it", lambda g, _: branch(g)),
     Kind("unpool", "a pool of stride 1 before a 1x1 convolution goes", lambda g, _: unpool(g)),
     Kind("reduce", "a 1x1 convolution before a larger one gets fewer channels", reduce),
+    Kind("prune", "two convolutions in a row get fewer channels between them", prune),
     Kind("shrink", "a block of convolutions becomes one convolution", lambda g, _: shrink(g)),
     Kind("tucker", "a convolution becomes three with fewer channels", tucker),
 )
