@@ -19,6 +19,7 @@ from bench.micro_linear import (
     NARROW_DEPTHWISE,
     PACKED_DEPTHWISE,
     SINGLE_TAPS,
+    SMALL_IMAGES,
     STRIDED_COLUMNS,
     THREE_COLUMNS,
     WIDE_DEPTHWISE,
@@ -91,6 +92,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from transpose_convs(rng, WIDE_TRANSPOSES)
     yield from windows(rng, rows, FEW_COLUMNS)
     yield from windows(rng, rows, STRIDED_COLUMNS)
+    yield from windows(rng, rows, SMALL_IMAGES)
 
 
 def coarse(rows: int) -> Iterator[Graph]:
