@@ -86,7 +86,7 @@ _WIDE_BODY = (
     ("tail", "? sh_widen_four(last, to) : to", "? sh_widen_four(last - 1, to) : to"),  # the last inputs, of one pixel
     ("tail", "    if (p < last) {", "    if (p + 4 < last) {"),  # the last four but the last inputs, of two
     ("tail", "? sh_widen_fours(last, last", "? sh_widen_fours(last - 1, last"),  # and of two
-    ("packing", '"sxtb16 r11, r11\\n"', '"sxtb16 r11, r10\\n"'),  # of equal size: the loop is entered by address
+    ("packing", 'SH_LOW_BYTES("r11")', '"sxtb16 r11, r10\\n"'),  # of equal size: the loop is entered by address
     ("packing", '"sxtb16 r8, r10, ror #8\\n"', '"sxtb16 r8, r10\\n"'),  # of the second pixel
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
 )
@@ -1047,17 +1047,20 @@ OWN = {
 }
 """By contract and suffix: what only this body can get wrong."""
 
+_RAISED = (("packing", '"uxtb16 "', '"sxtb16 "'),)  # in sh_packed.h: bytes without a sign
 _TOTALS = (  # in sh_packed.h: the sum of the inputs, with those that are read twice
     ("offset", "total = sh_two_products(sh_odd(four), SH_ONES, total);\n    }\n    if", "}\n    if"),
     ("offset", "sh_load_four(x - overlap)", "sh_load_four(x - 4)"),
     ("offset", "for (; fours > 0; fours--, x += 4)", "for (; fours > 1; fours--, x += 4)"),
     ("offset", '"mla " sum ", " offset ", r9, " sum "\\n"', '"mla " sum ", " offset ", r9, " offset "\\n"'),
+    *_RAISED,
 )
 _TWO_TOTALS = (*_TOTALS, ("offset", '"ldr r11, [r8, %[totals] - %c[here] + 4]', '"ldr r11, [r8, %[totals] - %c[here]]'))
 _WIDE_TOTALS = (  # in sh_widened.h
     ("offset", "totals[1] = second;", "totals[1] = total;"),
     ("offset", "for (; from != end; from += 4)", "for (; from + 4 < end; from += 4)"),
     ("offset", "total = sh_two_products(from[1], SH_ONES, total);", ""),
+    *_RAISED,
 )
 _HELIUM_TOTALS = (
     ("offset", "vctp8q((uint32_t)of->rest)", "vctp8q((uint32_t)of->rest - 1u)"),

@@ -456,6 +456,22 @@ def _least_weights(rng: Rng) -> Iterator[Graph]:
         yield replace(graph, tensors={**graph.tensors, **least}, name=KEPT)
 
 
+def _whole_bytes(rng: Rng) -> Iterator[Graph]:
+    """Linear ops with many weights of -128, half of them on inputs of -128 and 127 (see `raised` in base/packed.py)."""
+    points, windows, deep = list(_pointwise(rng)), [*_small_windows(rng), *_windows(rng)], list(_depthwise(rng))
+    window = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
+    single = linear(ops.Conv2d, rng, ONE_SIDED, (1, 4, 3, 5), (5, 3, 3, 5), **window)  # a pixel with a rest of inputs
+    some = (single, *points[::7], *points[-5:], *windows[::4], *_vectors(rng), *deep[::6])
+    for number, graph in enumerate(some):
+        weights, x = graph.tensors["x1"], graph.tensors["x0"]
+        every = rng.integers(-128, 128, weights.type.shape, np.int8)
+        least = np.where(rng.random(every.shape) < 0.3, np.int8(-128), every)
+        changed = {"x1": replace(weights, data=least)}
+        if number % 2:
+            changed["x0"] = replace(x, data=_extreme(rng, x.type.shape))
+        yield replace(graph, tensors={**graph.tensors, **changed}, name=KEPT if number % 12 == 0 else graph.name)
+
+
 def _constant_channels(rng: Rng) -> Iterator[Graph]:
     """Channels without weights, whose scales are tiny or large, beside usual ones."""
     window = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(1, 1, 1, 1)}
@@ -869,6 +885,7 @@ def cases() -> list[Graph]:
     found += _narrow(np.random.default_rng(16))
     found += [*_inserted(np.random.default_rng(10)), _ties(np.random.default_rng(21))]
     found += [*_resized(np.random.default_rng(22)), *_sums(np.random.default_rng(25))]
+    found += _whole_bytes(np.random.default_rng(28))
     found += [*_by_channel(np.random.default_rng(26)), *_three_columns(np.random.default_rng(27), 2)]
     return [*found, *_reals(np.random.default_rng(3))]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from packed import ONE, conv, conv_layer, conv_output, halves, hard_inputs, s32, scaled, scaled_up
@@ -9,7 +12,7 @@ from packed import ONE, conv, conv_layer, conv_output, halves, hard_inputs, s32,
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Instance, array_of
-from shoehorn_mcu.kernels.base.packed import Linear, pack, packable, rounded_up
+from shoehorn_mcu.kernels.base.packed import Linear, pack, packable, raised, rounded_up
 from shoehorn_mcu.kernels.base.rounding import Clamp, Up
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.linear.conv import constants
@@ -33,23 +36,31 @@ def _sxtb16(word: int) -> int:
     return (_s8(word >> 16) & 0xFFFF) << 16 | _s8(word) & 0xFFFF
 
 
+def _uxtb16(word: int) -> int:
+    return word & 0x00FF00FF
+
+
 def as_the_kernel_does(of: Linear, x: np.ndarray, runs: int = 1, up: Up | None = None) -> list[int]:
-    """One pixel from the packed words, instruction by instruction."""
+    """One pixel from the packed words, instruction by instruction; by the twin for offsets where the layer has some."""
     outputs, inputs = of.weights.shape
     run = inputs // runs
     words = iter(pack(of, run, up).tolist())
     ends = [*range(4, run + 1, 4), *([run] if run % 4 else [])]
     starts = [first + end - 4 for first in range(0, inputs, run) for end in ends]
     found: list[int] = []
+    extended = _uxtb16 if of.raised else _sxtb16
+    read = sum(int(x[start : start + 4].sum()) for start in starts)
     for _ in range(0, outputs, 4):
         sums = [next(words) for _ in range(4)]
+        if of.raised:
+            sums = [s32(each + read * next(words)) for each in sums]
         for start in starts:
             four = x[start : start + 4].tolist()
             for pair in ((four[0], four[2]), (four[1], four[3])):
                 for low in (0, 2):
                     word = next(words)
                     sums[low + 1] = _smlad(pair, word, sums[low + 1])
-                    sums[low] = _smlad(pair, _sxtb16(word), sums[low])
+                    sums[low] = _smlad(pair, extended(word), sums[low])
         for channel in range(4):
             total = sums[channel] if channel % 2 == 0 else s32(sums[channel] - sums[channel - 1])
             constants = [next(words) for _ in range(3)]
@@ -83,6 +94,54 @@ def test_each_run_of_a_window_is_filled_up_to_fours(runs: int, run: int) -> None
     of = conv_layer(3, runs * run, seed=run)
     for x in np.random.default_rng(run).integers(-128, 128, (8, runs * run), np.int8):
         assert as_the_kernel_does(of, x, runs) == conv_output(of, x)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 11])
+@pytest.mark.parametrize(("runs", "run"), [(1, 4), (1, 7), (1, 64), (2, 4), (9, 6), (4, 7)])
+@pytest.mark.parametrize("offset", [0, 127, 128])
+def test_the_packed_words_hold_every_layer_of_bytes_once_it_is_raised(
+    outputs: int, runs: int, run: int, offset: int
+) -> None:
+    """With all weights that a byte has, many of them -128, and offsets up to `offset` of either sign, or all of 128."""
+    rng = np.random.default_rng(outputs * run)
+    of = conv_layer(outputs, runs * run, seed=outputs * run)
+    weights = rng.choice(np.array([-128, -127, -1, 0, 127, *rng.integers(-128, 128, 5)], np.int8), of.weights.shape)
+    offsets = rng.integers(-offset, offset + 1, outputs, np.int32) if offset < 128 else np.full(outputs, 128, np.int32)
+    before = of._replace(weights=weights, offsets=offsets)
+    made = raised(before)
+    up = rounded_up(made, Clamp(of.y_zero, of.y_zero, 127))
+
+    assert packable(made)
+    assert made.whole.tolist() == before.whole.tolist()
+    for x in hard_inputs(before.whole):
+        plain = of._replace(weights=before.whole)
+        assert as_the_kernel_does(made, x, runs) == conv_output(plain, x)
+        if up is not None:
+            found = np.clip(as_the_kernel_does(made, x, runs, up), of.y_zero, 127).tolist()
+            assert found == conv_output(plain, x, of.y_zero, 127)
+
+
+def _changed(node: Node, weights: Mapping[tuple[int, int], int]) -> Node:
+    """The node with these weights, by output and place in the window."""
+    data = np.array(node.weights.data)
+    for (output, place), value in weights.items():
+        data[output].reshape(-1)[place] = value
+    (x, before, *rest) = node.inputs
+    return replace(node, inputs=(x, replace(before, data=data), *rest))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_layers_with_pairs_that_are_no_halfword_have_kernels_for_offsets_and_no_others(size: int) -> None:
+    """In the layer as it is each pair is one; -128 in the second channel of a pair needs a first one that is not less
+    than 0."""
+    node = conv(8, size, size)
+    fits, not_ = (_changed(node, {(2, 5): first, (3, 5): -128}) for first in (0, -1))
+
+    assert kernels(fits) == kernels(node)
+    assert kernels(not_) and all(name.endswith("_offsets") for name in kernels(not_))
+    others = ("1x1", "wide_1x1") if size == 1 else ("", "wide")
+    assert {f"simd32_{name}_offsets".replace("__", "_") for name in others} <= kernels(not_)
+    assert not any(is_of_rows(kernel) for kernel in candidates(not_, (Isa.SIMD32,)))
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 11])

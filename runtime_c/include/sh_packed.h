@@ -2,9 +2,9 @@
 // Assembly that the linear kernels with packed weights share: four output channels a, b, c, d are
 // scaled and stored. Cores with the Armv6 SIMD instructions.
 //
-// SMLAD with packed weights sums W = A + 256 * B of two channels, and SMLAD with their low bytes
-// sums A. The sums begin with the biases. For each channel the packed constants have three words:
-// with SH_UP those of SH_ROUNDED_UP, else those of SH_SCALED.
+// SMLAD with packed weights sums W = A + 256 * B of two channels, and SMLAD with their low bytes,
+// which SH_LOW_BYTES extends, sums A. The sums begin with the biases. For each channel the packed
+// constants have three words: with SH_UP those of SH_ROUNDED_UP, else those of SH_SCALED.
 #ifndef SH_PACKED_H
 #define SH_PACKED_H
 
@@ -13,6 +13,14 @@
 #include "sh_assembly.h"
 #include "sh_compiler.h"
 #include "sh_simd32.h"
+
+// With SH_OFFSETS the weights of A are bytes without a sign, 128 more than they were, and their
+// offsets 128 less: so any two weights fit a halfword.
+#ifdef SH_OFFSETS
+#define SH_LOW_BYTES(weights) "uxtb16 " weights ", " weights "\n"
+#else
+#define SH_LOW_BYTES(weights) "sxtb16 " weights ", " weights "\n"
+#endif
 
 // SECOND(text) is text in a pass over two pixels and nothing in one over a single pixel.
 // clang-format off

@@ -12,6 +12,7 @@
 
 #include "sh_assembly.h"
 #include "sh_compiler.h"
+#include "sh_packed.h"
 #include "sh_simd32.h"
 
 // clang-format off
@@ -21,9 +22,9 @@
     "ldrd r8, r9, [r12], #8\n"                                                                     \
     "ldrd r10, r11, [lr], #8\n"                                                                    \
     "smlad r2, r8, r10, r2\n smlad r3, r9, r10, r3\n"                                              \
-    "sxtb16 r10, r10\n"                                                                            \
+    SH_LOW_BYTES("r10")                                                                            \
     "smlad r6, r8, r11, r6\n smlad r7, r9, r11, r7\n"                                              \
-    "sxtb16 r11, r11\n"                                                                            \
+    SH_LOW_BYTES("r11")                                                                            \
     "smlad r0, r8, r10, r0\n smlad r1, r9, r10, r1\n"                                              \
     "smlad r4, r8, r11, r4\n smlad r5, r9, r11, r5\n"
 

@@ -1,6 +1,7 @@
 """Packed weights of the linear kernels for Armv6 SIMD, and the proofs that those kernels are exact.
 
 Two int8 weights a, b of one input share a halfword a + 256 * b, so one SMLAD sums A + 256 * B for two output channels.
+That is no halfword where b is -128 and a negative. Such layers, and those whose weights have offsets, are `raised`.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ NONE = np.zeros(1, np.int32)
 class Linear(NamedTuple):
     """A linear layer: `sum(x * weights) + bias`, scaled by `multipliers * 2^(shifts - 31)`, plus `y_zero`."""
 
-    weights: NDArray[np.int8]  # [output][input of the window]
+    weights: NDArray[np.signedinteger]  # int8, or int16 where they are `raised`, [output][input of the window]
     bias: Int32s  # per output, the input's zero point folded in
     multipliers: Int32s
     shifts: NDArray[np.int8]  # to the left
     y_zero: int
     offsets: Int32s = NONE  # per output: what all of its weights lack; one number where all are equal
+    raised: bool = False  # see the function of that name: the kernel reads offsets, also where all are 0
 
     @property
     def whole(self) -> Int64s:
@@ -67,6 +69,16 @@ def packable(of: Linear) -> bool:
     Pairs of weights, and of what stands for those that are read twice (`_overlapped`), are halfwords.
     """
     return _joins(of) and _recovers(*of.totals) and scaled_exactly(of)
+
+
+def raised(of: Linear) -> Linear:
+    """The layer with the weights a of every pair as bytes without a sign: 128 more, and their offsets 128 less.
+
+    The weights of any pair are a halfword then, and so is what stands for those that are read twice.
+    """
+    more = np.where(np.arange(len(of.weights)) % 2, 0, 128)
+    weights = (of.weights + more[:, None]).astype(np.int16)
+    return of._replace(weights=weights, offsets=(of.offset(len(of.weights)) - more).astype(np.int32), raised=True)
 
 
 def packable_by_lines(of: Linear, lines: int) -> bool:
@@ -133,7 +145,7 @@ def _halves(weights: NDArray[np.signedinteger]) -> tuple[Int64s, Int64s]:
     return rows[0::2], rows[1::2]
 
 
-def _overlapped(of: Linear, run: int) -> NDArray[np.int8]:
+def _overlapped(of: Linear, run: int) -> NDArray[np.signedinteger]:
     """Weights with runs up to a multiple of four: the last group is the run's last four inputs, with weights 0 for
     those that an earlier group already has, less the offset with which the sum of the inputs counts them.
     """
@@ -141,15 +153,15 @@ def _overlapped(of: Linear, run: int) -> NDArray[np.int8]:
     if not rest:
         return weights
     runs = weights.reshape(len(weights), -1, run)
-    overlap = np.zeros((*runs.shape[:2], INPUTS - rest), np.int8)
-    overlap -= of.offsets.astype(np.int8)[:, None, None]
+    overlap = np.zeros((*runs.shape[:2], INPUTS - rest), weights.dtype)
+    overlap -= of.offsets.astype(weights.dtype)[:, None, None]
     return np.concatenate([runs[..., :whole], overlap, runs[..., whole:]], axis=2).reshape(len(weights), -1)
 
 
 def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None, apart: bool = False) -> Int32s:
     """The words that the kernel reads, for every four outputs: biases, weights, and three words to scale each.
 
-    Behind the biases are the offsets of the weights, if there are any, of the same form.
+    Behind the biases of a layer that is raised are the offsets of the weights, of the same form.
     The inputs are read in runs of this length. With `up` the kernel rounds that way. For a kernel that computes so many
     `lines` one after the other: the biases of all outputs, then line by line the weights, the scales with the last.
     `apart`: the sums of the outputs of a pair are apart between lines.
@@ -161,8 +173,8 @@ def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None, a
     words = np.ascontiguousarray(by_four.transpose(0, 2, 3, 1, 4)).astype("<i2").view("<i4")
     biases = (of if up is None else up).bias
     sums = _in_blocks(biases) if apart else _joined(biases)
-    if of.offsets.any():
-        offsets = _joined(np.broadcast_to(of.offsets, len(of.weights)))
+    if of.raised:
+        offsets = _joined(of.offsets)
         sums = np.concatenate([sums.reshape(blocks, -1), offsets.reshape(blocks, -1)], axis=1)
     scales = _scales(of) if up is None else _scales_up(up)
     if lines is None:
@@ -244,9 +256,23 @@ def constant_channels(
 
 
 @known
+def is_raised(node: Node[LinearOp], contract: Contract) -> bool:
+    """Whether the kernels for weights with offsets compute the layer, and not those for weights as they are."""
+    of = linear(node, contract)
+    return bool(of.offsets.any()) or not _joins(of)
+
+
+@known
+def packed_form(node: Node[LinearOp], contract: Contract) -> Linear:
+    """The layer of a convolution of one group, or a dense layer, as the kernels have it that compute it."""
+    of = linear(node, contract)
+    return raised(of) if is_raised(node, contract) else of
+
+
+@known
 def is_packable(node: Node[LinearOp], contract: Contract) -> bool:
-    """Whether the kernel computes exactly this convolution of one group, or dense layer."""
-    return packable(linear(node, contract))
+    """Whether one of these kernels computes exactly this convolution of one group, or dense layer."""
+    return packable(packed_form(node, contract))
 
 
 def turns_of(run: int) -> int:

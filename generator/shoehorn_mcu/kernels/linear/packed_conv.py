@@ -20,16 +20,18 @@ from shoehorn_mcu.kernels.base.packed import (
     OUTPUTS,
     clamped,
     is_packable,
+    is_raised,
     linear,
     pack,
     packable_by_lines,
+    packed_form,
     rounded_up,
     turns_of,
 )
 from shoehorn_mcu.kernels.base.rounding import UP_POINT, Int32s, Up, clamp_of
 from shoehorn_mcu.kernels.base.work import Work, whole_windows
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
-from shoehorn_mcu.kernels.linear.offsets import with_offsets
+from shoehorn_mcu.kernels.linear.raised import with_raised
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d
 from shoehorn_mcu.ops.conv import Padding
@@ -80,11 +82,11 @@ def has_one_group(node: Node[Conv2d]) -> bool:
 
 @known
 def _up(node: Node[Conv2d]) -> Up | None:
-    return rounded_up(linear(node, CONV2D), clamp_of(node))
+    return rounded_up(packed_form(node, CONV2D), clamp_of(node))
 
 
 def _pack(node: Node[Conv2d], tile: Tile) -> dict[str, Value]:
-    words = pack(linear(node, CONV2D), _run(node), _up(node) if "up" in tile.sizes else None)
+    words = pack(packed_form(node, CONV2D), _run(node), _up(node) if "up" in tile.sizes else None)
     if "taps" in tile.sizes and not is_copied(node):
         words = np.concatenate([padding_tap(node), words])
     return all_in_weights(words)
@@ -199,7 +201,7 @@ def _accepts_lines(node: Node[Conv2d]) -> bool:
     """Several lines, of windows that are not copied and too large for the stack as a whole."""
     height = node.weights.type.shape[1]
     large = _elements(node) > ELEMENTS[-1] and _line_fits(node, LINES_WORDS)
-    return height > 1 and large and not is_copied(node) and _accepts_windows(node)
+    return height > 1 and large and not is_copied(node) and not is_raised(node, CONV2D) and _accepts_windows(node)
 
 
 @known
@@ -387,10 +389,11 @@ _VARIANTS = (
 )
 
 
+# Of layers that are raised at most two pixels are computed together.
+_TWINS = (with_raised(each, *(tile for tile in each.tiles if tile.sizes["pixels"] == THREE)) for each in _VARIANTS)
+
 VARIANTS = (
-    *_VARIANTS,
-    # For weights with offsets at most two pixels are computed together.
-    *(with_offsets(each, *(tile for tile in each.tiles if tile.sizes["pixels"] == THREE)) for each in _VARIANTS),
+    *(variant for twins in zip(*_TWINS, strict=True) for variant in twins),
     _lines("simd32_lines"),
     _lines("simd32_lines_up", up=True),
     replace(

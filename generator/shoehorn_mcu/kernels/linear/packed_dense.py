@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
-from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamped, is_packable, linear, pack, turns_of
+from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamped, is_packable, pack, packed_form, turns_of
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import DENSE
-from shoehorn_mcu.kernels.linear.offsets import with_offsets
+from shoehorn_mcu.kernels.linear.raised import with_raised
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Dense
 
@@ -17,7 +17,7 @@ def _accepts(node: Node[Dense]) -> bool:
 
 
 def _pack(node: Node[Dense], tile: Tile) -> dict[str, Value]:
-    return all_in_weights(pack(linear(node, DENSE), node.weights.type.shape[1]))
+    return all_in_weights(pack(packed_form(node, DENSE), node.weights.type.shape[1]))
 
 
 def _work(node: Node[Dense], tile: Tile) -> Work:
@@ -35,6 +35,4 @@ def _work(node: Node[Dense], tile: Tile) -> Work:
     )
 
 
-_SIMD32 = Variant(DENSE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack)
-
-VARIANTS = (_SIMD32, with_offsets(_SIMD32))
+VARIANTS = with_raised(Variant(DENSE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack))

@@ -10,7 +10,16 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.base.known import known
 from shoehorn_mcu.kernels.base.operands import ALIGNMENT, behind_pixels
-from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamped, is_packable, linear, pack_words, rounded_up
+from shoehorn_mcu.kernels.base.packed import (
+    INPUTS,
+    OUTPUTS,
+    clamped,
+    is_packable,
+    is_raised,
+    linear,
+    pack_words,
+    rounded_up,
+)
 from shoehorn_mcu.kernels.base.rounding import UP_BYTE, UP_POINT, Int64s, Up, clamp_of
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
@@ -53,7 +62,7 @@ def _frame(node: Node[Conv2d]) -> int:
 
 def _accepts(node: Node[Conv2d]) -> bool:
     fits = node.op.dilation[1] == 1 and _run(node) >= INPUTS and node.weights.type.shape[1] <= TAPS
-    return fits and has_one_group(node) and is_packable(node, CONV2D)
+    return fits and has_one_group(node) and is_packable(node, CONV2D) and not is_raised(node, CONV2D)
 
 
 def _accepts_pointwise(node: Node[Conv2d]) -> bool:

@@ -74,7 +74,7 @@ def _turns(elements: int) -> int:
     return -(-elements // _TOGETHER)
 
 
-def _words(weights: NDArray[np.int8]) -> Int32s:
+def _words(weights: NDArray[np.signedinteger]) -> Int32s:
     """[output][word]: the weights of a chunk, [output][element], behind four bytes for a half that is left out."""
     outputs, elements = weights.shape
     end = _TOGETHER * _turns(elements)
