@@ -77,5 +77,5 @@ def test_these_cores_alone_have_them_and_take_any_weights() -> None:
     assert [name for name, cpu in CPUS.items() if Isa.MATRIX in cpu.isas] == ["cortex-a710"]
     of = conv_layer(8, 16)
     weights = np.full((8, 16), -128, np.int8)
-    assert not packable(of._replace(weights=weights))
+    assert not packable(of._replace(weights=weights), 16)
     assert pack(of._replace(weights=weights), 16, 8, DOT_INPUTS).nbytes == 8 * 16 + 8 * 12

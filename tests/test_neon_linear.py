@@ -51,7 +51,7 @@ def as_the_kernel_does(of: Linear, run: int, x: np.ndarray) -> list[int]:
 def test_the_packed_words_hold_the_layer(outputs: int, run: int, runs: int) -> None:
     of = conv_layer(outputs, run * runs, seed=outputs * run)
 
-    assert packable(of)
+    assert packable(of, run)
     for x in hard_inputs(of.weights):
         assert as_the_kernel_does(of, run, x) == conv_output(of, x)
 
@@ -79,13 +79,17 @@ def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
 
 
 def test_two_products_must_fit_sixteen_bits() -> None:
-    of = conv_layer(4, 16)
-    for least, fits in ((-127, True), (-128, True)):
+    """Of the elements 3 and 11 of a run of 16 one weight may be -128, and so may both of a step by 8."""
+    for run, place, other, fits in (
+        *((16, 3, 11, False), (16, 3, 10, True), (40, 19, 27, False), (40, 8, 16, True), (8, 3, 11, True)),
+        *((24, 19, 43, True), (24, 24 + 3, 24 + 11, False), (32, 15, 7, False), (48, 36, 44, False)),
+    ):
+        of = conv_layer(4, -(-48 // run) * run)
         weights = of.weights.copy()
-        weights[1, 3] = least
-        assert packable(of._replace(weights=weights)) is fits
-    weights[1, 11] = -128  # which meets that of input 3
-    assert not packable(of._replace(weights=weights))
+        weights[1, place] = -128
+        assert packable(of._replace(weights=weights), run)
+        weights[1, other] = -128
+        assert packable(of._replace(weights=weights), run) is fits
 
 
 def of_inputs(node: Node) -> list[Instance]:

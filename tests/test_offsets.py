@@ -83,3 +83,20 @@ def test_depthwise_channels_are_those_of_the_last_axis() -> None:
 
     assert offsets_of(form).tolist() == [0, 0, 0, 0, 0, 23, 73, 123]
     assert whole_weights(form).tolist() == weights.tolist()
+
+
+@pytest.mark.parametrize(("taps", "meet"), [((0, 2), False), ((1, 2), False), ((0, 1), True), ((6, 7), True)])
+def test_depthwise_kernels_that_add_pairs_pair_each_tap_with_an_offset_where_two_products_do_not_fit(
+    taps: tuple[int, int], meet: bool
+) -> None:
+    """NEON and Helium add the products of taps 0 and 1, 2 and 3, ... in 16 bits: one of both weights may be -128."""
+    graph = linear(ops.DepthwiseConv2d, np.random.default_rng(0), DATA[0], (1, 3, 5, 16), (1, 3, 3, 16), **POINT)
+    old = graph.tensors["x1"]
+    weights = np.array(old.data)
+    weights[0, [tap // 3 for tap in taps], [tap % 3 for tap in taps], 5] = -128
+    (node,) = replace(graph, tensors={**graph.tensors, "x1": replace(old, data=weights)}).nodes()
+
+    for isa, plain in ((Isa.NEON, {"neon"}), (Isa.MVE, {"mve", "mve_3x3"})):
+        found = {each.variant.suffix for each in candidates(node, (isa,)) if each.variant.isa is isa}
+        assert found - {"held"} == ({f"{isa.value}_offsets"} if meet else plain)
+    assert "neon_dot" in {each.variant.suffix for each in candidates(node, (Isa.DOT,))}

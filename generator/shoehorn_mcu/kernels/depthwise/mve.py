@@ -14,12 +14,20 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Variant
-from shoehorn_mcu.kernels.base.operands import kind_of_weights
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
-from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, adds_pairs, adjacent, even, packing, tables_of
+from shoehorn_mcu.kernels.depthwise.simd32 import (
+    Depthwise,
+    adds_pairs,
+    adjacent,
+    even,
+    is_twice,
+    layer_of_pairs,
+    packing,
+    tables_of,
+)
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
-from shoehorn_mcu.kernels.linear.offsets import with_offsets
+from shoehorn_mcu.kernels.linear.offsets import with_twin
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import DepthwiseConv2d
 
@@ -81,7 +89,7 @@ def _in_order(rows: NDArray[Any]) -> Int32s:
 def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     """Counts of pixels, vectors of channels, whole ones or not, and pairs of taps; and of the tables of taps."""
     _, height, width, channels = node.weights.type.shape
-    taps = height * width * (2 if kind_of_weights(node) else 1)
+    taps = height * width * (2 if is_twice(node) else 1)
     pixels, pairs = float(node.output.type.nhwc[2]), -(-taps // 2)
     rows, inner = adjacent(node)
     joined = rows if inner > 1 and node.op.stride[1] == 1 and VECTOR % channels == 0 else 0.0
@@ -98,7 +106,7 @@ def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
 
 
 def _accepts_3x3(node: Node[DepthwiseConv2d]) -> bool:
-    return node.weights.type.shape[1:3] == (3, 3) and adds_pairs(node)
+    return node.weights.type.shape[1:3] == (3, 3) and adds_pairs(node) and not is_twice(node)
 
 
 def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
@@ -120,10 +128,10 @@ def _work_3x3(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     return total
 
 
-_ANY = Variant(DEPTHWISE, _work, suffix="mve", shared=("taps",), isa=Isa.MVE, accepts=adds_pairs, pack=packing(pack))
+_PACK = packing(pack, layer=layer_of_pairs)
+_ANY = Variant(DEPTHWISE, _work, suffix="mve", shared=("taps",), isa=Isa.MVE, accepts=adds_pairs, pack=_PACK)
 
 VARIANTS = (
-    _ANY,
-    with_offsets(_ANY),
+    *with_twin(_ANY, is_twice),
     Variant(DEPTHWISE, _work_3x3, suffix="mve_3x3", isa=Isa.MVE, accepts=_accepts_3x3, pack=packing(pack_3x3)),
 )

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Variant
-from shoehorn_mcu.kernels.base.operands import kind_of_weights
 from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.depthwise.simd32 import (
@@ -20,11 +19,13 @@ from shoehorn_mcu.kernels.depthwise.simd32 import (
     adds_pairs,
     adjacent,
     blocks_of,
+    is_twice,
+    layer_of_pairs,
     packing,
     tables_of,
 )
 from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
-from shoehorn_mcu.kernels.linear.offsets import with_offsets
+from shoehorn_mcu.kernels.linear.offsets import with_twin
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import DepthwiseConv2d
 
@@ -40,7 +41,7 @@ def _size(channels: int) -> int:
 def pack(of: Depthwise) -> Int32s:
     """The words that the kernel reads, block after block, and x_zero for each channel.
 
-    Behind the weights are their offsets, if there are any.
+    Behind the weights are their offsets, where they are second weights.
     """
     channels = of.weights.shape[1]
     at = blocks_of(channels, _size(channels))
@@ -53,8 +54,8 @@ def pack(of: Depthwise) -> Int32s:
     shifts = -right_shifts(of.multipliers, of.shifts)
     bias, multipliers, rights = (by_block(row[None].astype(np.int32)) for row in (of.bias, of.multipliers, shifts))
     taps = of.weights
-    if of.offsets.any():
-        taps = np.concatenate([taps, of.offsets.astype(np.int8)[None]])
+    if of.twice:
+        taps = np.concatenate([taps, np.broadcast_to(of.offsets, taps.shape[1]).astype(np.int8)[None]])
     words = np.concatenate([bias, by_block(taps).view("<i4"), multipliers, rights], axis=1)
     return np.concatenate([words.ravel(), of.padding]).astype(np.int32)
 
@@ -73,7 +74,7 @@ def _work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     name = ("nine" if taps == NINE else "any") + ("s" if _size(channels) == VECTOR else "_halves")
     counts = {f"{name}_set": made["tables"] * blocks, name: float(pixels * blocks)}
     if taps != NINE:
-        pairs, odd = divmod(2 * taps if kind_of_weights(node) else taps, 2)
+        pairs, odd = divmod(2 * taps if is_twice(node) else taps, 2)
         counts |= {f"{name}_pairs": pixels * blocks * pairs, f"{name}_odd": pixels * blocks * odd}
     return made + Work(**counts)
 
@@ -138,7 +139,7 @@ def _dots_work(node: Node[DepthwiseConv2d], tile: Tile) -> Work:
     )
 
 
-_PACK = packing(pack, VECTOR)
+_PACK = packing(pack, VECTOR, layer_of_pairs)
 _NEON = Variant(DEPTHWISE, _work, suffix="neon", shared=("taps",), isa=Isa.NEON, accepts=_accepts, pack=_PACK)
 
 _FEW = Variant(
@@ -150,10 +151,10 @@ _FEW = Variant(
     isa=Isa.NEON,
     accepts=_accepts_few,
     defines=("SH_FEW",),
-    pack=packing(lambda of: pack(_repeated(of)), VECTOR),
+    pack=packing(lambda of: pack(_repeated(of)), VECTOR, layer_of_pairs),
 )
 
 _PACK_DOTS = packing(pack_dots, VECTOR)
 _DOT = Variant(DEPTHWISE, _dots_work, suffix="neon_dot", isa=Isa.DOT, accepts=_accepts_dots, pack=_PACK_DOTS)
 
-VARIANTS = (_NEON, _FEW, _DOT, *(with_offsets(variant, sums=False) for variant in (_NEON, _FEW)))
+VARIANTS = (*with_twin(_NEON, is_twice, sums=False), *with_twin(_FEW, is_twice, sums=False), _DOT)

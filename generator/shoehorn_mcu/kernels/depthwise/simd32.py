@@ -59,6 +59,7 @@ class Depthwise(NamedTuple):
     x_zero: int
     y_zero: int
     offsets: Int32s = NONE  # per channel: what all of its weights lack; one number where all are equal
+    twice: bool = False  # kernels that add pairs read each input with two weights, its own and the offset
 
     @property
     def whole(self) -> Int64s:
@@ -77,8 +78,8 @@ class Depthwise(NamedTuple):
 
     @property
     def doubled(self) -> NDArray[np.int8]:
-        """Each tap, and behind it the offset as a second weight of its input, where there are offsets."""
-        if not self.offsets.any():
+        """Each tap, and behind it the offset as a second weight of its input, where these are pairs."""
+        if not self.twice:
             return self.weights
         offsets = np.broadcast_to(self.offsets, self.weights.shape)
         return np.stack([self.weights, offsets], axis=1).reshape(-1, self.weights.shape[1]).astype(np.int8)
@@ -105,8 +106,12 @@ def packable_by_pairs(of: Depthwise) -> bool:
     """Whether kernels that add two taps in 16 bits compute exactly this layer, for all int8 inputs."""
     if not 1 <= len(of.weights) <= MOST_TAPS or (of.offsets > X_HIGH).any():
         return False
+    return _pairs_fit(of) and scaled_exactly(of)
+
+
+def _pairs_fit(of: Depthwise) -> bool:
     pairs = np.abs(even(of.doubled).astype(np.int64)).reshape(-1, 2, of.weights.shape[1]).sum(axis=1)
-    return bool((128 * pairs < 1 << 15).all() and scaled_exactly(of))
+    return bool((128 * pairs < 1 << 15).all())
 
 
 def even(weights: NDArray[np.int8]) -> NDArray[np.int8]:
@@ -174,10 +179,12 @@ def layer_of(node: Node[DepthwiseConv2d]) -> Depthwise:
 
 
 def packing(
-    words: Callable[[Depthwise], Int32s], alignment: int = WORD
+    words: Callable[[Depthwise], Int32s],
+    alignment: int = WORD,
+    layer: Callable[[Node[DepthwiseConv2d]], Depthwise] = layer_of,
 ) -> Callable[[Node[DepthwiseConv2d], Tile], dict[str, Value]]:
     """`Variant.pack` of a kernel that reads these words of its layer, aligned to so many bytes."""
-    return lambda node, _: all_in_weights(Packed(words(layer_of(node)), alignment))
+    return lambda node, _: all_in_weights(Packed(words(layer(node)), alignment))
 
 
 @known
@@ -186,9 +193,23 @@ def _accepts(node: Node[DepthwiseConv2d]) -> bool:
     return _apart(node) and packable(layer_of(node))
 
 
+@known
+def is_twice(node: Node[DepthwiseConv2d]) -> bool:
+    """Whether kernels that add pairs in 16 bits pair each tap with its channel's offset: there are some, or the
+    products of two taps do not fit (both have a weight of -128).
+    """
+    of = layer_of(node)
+    return bool(of.offsets.any()) or not _pairs_fit(of)
+
+
+def layer_of_pairs(node: Node[DepthwiseConv2d]) -> Depthwise:
+    """The layer as kernels have it that add pairs in 16 bits."""
+    return layer_of(node)._replace(twice=is_twice(node))
+
+
 def adds_pairs(node: Node[DepthwiseConv2d]) -> bool:
-    """The same for kernels that add two taps in 16 bits."""
-    return _apart(node) and packable_by_pairs(layer_of(node))
+    """The same as `_accepts` for kernels that add pairs in 16 bits."""
+    return _apart(node) and packable_by_pairs(layer_of_pairs(node))
 
 
 def _apart(node: Node[DepthwiseConv2d]) -> bool:

@@ -1,6 +1,6 @@
 """Convolutions of one group and dense layers for NEON (`sh_neon_sums.h`): packed weights, and what they compute.
 
-Two products of bytes fit 16 bits, as no two weights are -128, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
+Two products of bytes fit 16 bits where not both weights are -128, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
 Cores with the dot product have kernels of the same bodies (`neon_dot`, `sh_neon_dots.h`): SDOT adds four products in 32
 bits, whatever the weights. So have cores with products of matrices (`neon_matrix`, `sh_neon_matrices.h`): SMMLA adds
 eight products for each of two pixels and two outputs.
@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node, OpT
 from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all_in_weights
@@ -38,12 +37,15 @@ _Packing = Callable[[Node[OpT], Tile, int | None], dict[str, Value]]
 _PASSES = ("single", "pair", "triple", "quad")  # passes over so many pixels
 
 
-def packable(of: Linear) -> bool:
-    """Whether the kernels compute exactly this layer, for all int8 inputs: two products fit 16 bits, sums 32.
+def packable(of: Linear, run: int) -> bool:
+    """Whether the kernels compute exactly this layer, for all int8 inputs that are read in runs of this length: two
+    products fit 16 bits, sums 32.
 
-    Of two products one may have the weight -128, so a channel may have it once.
+    Of two products, those of the elements i and i + HALF of a step by 16, one may have the weight -128.
     """
-    return bool(((of.weights == -128).sum(axis=1) <= 1).all()) and scaled_exactly(of)
+    least = (of.weights == -128).reshape(len(of.weights), -1, run)
+    whole = least[..., : run - run % VECTOR].reshape(-1, 2, HALF)
+    return not whole.all(axis=1).any() and scaled_exactly(of)
 
 
 def steps_of(run: int) -> list[tuple[int, int, int]]:
@@ -109,15 +111,15 @@ def _fits(node: Node[Conv2d]) -> bool:
 
 def computes_windows(node: Node[Conv2d]) -> bool:
     """Whether the kernel for windows computes exactly this convolution of one group, of 1x1 windows, too."""
-    return _fits(node) and packable(linear(node, CONV2D))
+    return _fits(node) and packable(*_in_runs(node))
 
 
 def _accepts_pointwise(node: Node[Conv2d]) -> bool:
-    return _is_pointwise(node) and packable(linear(node, CONV2D))
+    return _is_pointwise(node) and packable(linear(node, CONV2D), node.weights.type.shape[3])
 
 
 def _accepts_windows(node: Node[Conv2d]) -> bool:
-    return _has_windows(node) and packable(linear(node, CONV2D))
+    return _has_windows(node) and computes_windows(node)
 
 
 def _rounded(inputs: int) -> int:
@@ -125,16 +127,23 @@ def _rounded(inputs: int) -> int:
     return -(-inputs // HALF) * HALF
 
 
-def _pack(node: Node[Conv2d], tile: Tile, together: int | None = None) -> dict[str, Value]:
-    layer, inputs, at_once = linear(node, CONV2D), node.weights.type.shape[3], _at_once(tile)
-    if "taps" not in tile.sizes:
-        return _aligned(pack(layer, inputs, at_once, together))
+def _in_runs(node: Node[Conv2d]) -> tuple[Linear, int]:
+    """The layer as the kernel for windows reads it, and the length of its runs: those of taps, or whole windows."""
+    layer, inputs = linear(node, CONV2D), node.weights.type.shape[3]
     if not _is_copied(node):
-        packed = pack(layer, inputs, at_once, together)
-        return _aligned(np.concatenate([packed_conv.padding_tap(node, VECTOR), packed]))
+        return layer, inputs
     count = layer.weights.shape[1]
-    weights: NDArray[np.int8] = np.pad(layer.weights, ((0, 0), (0, _rounded(count) - count)))
-    return _aligned(pack(layer._replace(weights=weights), weights.shape[1], at_once, together))
+    weights = np.pad(layer.weights, ((0, 0), (0, _rounded(count) - count)))
+    return layer._replace(weights=weights), weights.shape[1]
+
+
+def _pack(node: Node[Conv2d], tile: Tile, together: int | None = None) -> dict[str, Value]:
+    at_once = _at_once(tile)
+    if "taps" not in tile.sizes:
+        return _aligned(pack(linear(node, CONV2D), node.weights.type.shape[3], at_once, together))
+    packed = pack(*_in_runs(node), at_once, together)
+    before = () if _is_copied(node) else (packed_conv.padding_tap(node, VECTOR),)
+    return _aligned(np.concatenate([*before, packed]))
 
 
 def _at_once(tile: Tile) -> int:
@@ -199,7 +208,7 @@ def _is_long(node: Node[Dense]) -> bool:
 
 
 def _accepts_dense(node: Node[Dense]) -> bool:
-    return _is_long(node) and packable(linear(node, DENSE))
+    return _is_long(node) and packable(linear(node, DENSE), node.weights.type.shape[1])
 
 
 def _pack_dense(node: Node[Dense], tile: Tile, together: int | None = None) -> dict[str, Value]:

@@ -11,7 +11,7 @@ different channels: of the layers of MobileNet all channels but one to four have
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -92,3 +92,15 @@ def with_offsets(variant: Variant[OpT], *fewer: Tile, sums: bool = True) -> Vari
         tiles=tuple(tile for tile in variant.tiles if tile not in fewer),
         defines=(*variant.defines, "SH_OFFSETS"),
     )
+
+
+def with_twin(
+    variant: Variant[OpT], is_twins: Callable[[Node[OpT]], bool], *fewer: Tile, sums: bool = True
+) -> tuple[Variant[OpT], Variant[OpT]]:
+    """The variant, and its twin `with_offsets` for the nodes that are the twin's, whether their weights have offsets or
+    not: those whose weights do not fit the packed form of the variant.
+    """
+    accepts = variant.accepts
+    plain = replace(variant, accepts=lambda node: not is_twins(node) and accepts(node))
+    other = replace(variant, accepts=lambda node: is_twins(node) and accepts(node))
+    return plain, replace(with_offsets(other, *fewer, sums=sums), kinds=("", OFFSETS))

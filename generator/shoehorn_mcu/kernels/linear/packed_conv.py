@@ -31,7 +31,7 @@ from shoehorn_mcu.kernels.base.packed import (
 from shoehorn_mcu.kernels.base.rounding import UP_POINT, Int32s, Up, clamp_of
 from shoehorn_mcu.kernels.base.work import Work, whole_windows
 from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
-from shoehorn_mcu.kernels.linear.raised import with_raised
+from shoehorn_mcu.kernels.linear.offsets import with_twin
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Conv2d
 from shoehorn_mcu.ops.conv import Padding
@@ -73,6 +73,10 @@ def _accepts_windows(node: Node[Conv2d]) -> bool:
     _, height, width, _ = node.weights.type.shape
     fits = (is_copied(node) or height * width <= TAPS) and _run(node) >= INPUTS
     return fits and not is_pointwise(node) and has_one_group(node) and is_packable(node, CONV2D)
+
+
+def _is_raised(node: Node[Conv2d]) -> bool:
+    return is_raised(node, CONV2D)
 
 
 def has_one_group(node: Node[Conv2d]) -> bool:
@@ -390,7 +394,9 @@ _VARIANTS = (
 
 
 # Of layers that are raised at most two pixels are computed together.
-_TWINS = (with_raised(each, *(tile for tile in each.tiles if tile.sizes["pixels"] == THREE)) for each in _VARIANTS)
+_TWINS = (
+    with_twin(each, _is_raised, *(tile for tile in each.tiles if tile.sizes["pixels"] == THREE)) for each in _VARIANTS
+)
 
 VARIANTS = (
     *(variant for twins in zip(*_TWINS, strict=True) for variant in twins),

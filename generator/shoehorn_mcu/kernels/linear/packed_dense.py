@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
-from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamped, is_packable, pack, packed_form, turns_of
+from shoehorn_mcu.kernels.base.packed import (
+    INPUTS,
+    OUTPUTS,
+    clamped,
+    is_packable,
+    is_raised,
+    pack,
+    packed_form,
+    turns_of,
+)
 from shoehorn_mcu.kernels.base.work import Work
 from shoehorn_mcu.kernels.linear.conv import DENSE
-from shoehorn_mcu.kernels.linear.raised import with_raised
+from shoehorn_mcu.kernels.linear.offsets import with_twin
 from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import Dense
 
@@ -35,4 +44,6 @@ def _work(node: Node[Dense], tile: Tile) -> Work:
     )
 
 
-VARIANTS = with_raised(Variant(DENSE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack))
+_SIMD32 = Variant(DENSE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack)
+
+VARIANTS = with_twin(_SIMD32, lambda node: is_raised(node, DENSE))
