@@ -86,7 +86,7 @@ FLOORS: Mapping[str, Sequence[Collection[str]]] = {
         {"aim", "choose", "data"},
         {"recipe", "record"},
         {"moves", "learner"},
-        {"price"},
+        {"inner", "price"},
         {"layers", "made_up", "reading"},
         {"goal", "moved", "regions", "sites", "users"},
         {"fault", ""},
