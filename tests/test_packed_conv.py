@@ -132,8 +132,7 @@ def _changed(node: Node, weights: Mapping[tuple[int, int], int]) -> Node:
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_layers_with_pairs_that_are_no_halfword_have_kernels_for_offsets_and_no_others(size: int) -> None:
-    """In the layer as it is each pair is one; -128 in the second channel of a pair needs a first one that is not less
-    than 0."""
+    """A pair with the second weight -128 is no halfword if the first weight is negative."""
     node = conv(8, size, size)
     fits, not_ = (_changed(node, {(2, 5): first, (3, 5): -128}) for first in (0, -1))
 

@@ -253,7 +253,7 @@ def test_a_reducer_keeps_filters_by_the_size_of_their_weights_whatever_the_sign(
 
 
 def _between(kernels: tuple[int, int] = (3, 3), pool: bool = False, depthwise: bool = False) -> Graph:
-    """Two convolutions with 16 channels between them, and what lies between."""
+    """Two convolutions with 16 channels between them; a depthwise convolution and a pool lie there where asked for."""
     net = Net(8, 4)
     x = net.conv("writer", "image", 16, kernels[0])
     x = net.conv("between", x, 16, 3, depthwise=True) if depthwise else x

@@ -4,7 +4,7 @@
 //
 // SMLAD with packed weights sums W = A + 256 * B of two channels, and SMLAD with their low bytes,
 // which SH_LOW_BYTES extends, sums A. The sums begin with the biases. For each channel the packed
-// constants have three words: with SH_UP those of SH_ROUNDED_UP, else those of SH_SCALED.
+// constants have three words, which SH_SCALED reads; with SH_UP they have another meaning.
 #ifndef SH_PACKED_H
 #define SH_PACKED_H
 

@@ -207,6 +207,7 @@ def layer_of_pairs(node: Node[DepthwiseConv2d]) -> Depthwise:
     return layer_of(node)._replace(twice=is_twice(node))
 
 
+@known
 def adds_pairs(node: Node[DepthwiseConv2d]) -> bool:
     """The same as `_accepts` for kernels that add pairs in 16 bits."""
     return _apart(node) and packable_by_pairs(layer_of_pairs(node))

@@ -128,7 +128,9 @@ def _rounded(inputs: int) -> int:
 
 
 def _in_runs(node: Node[Conv2d]) -> tuple[Linear, int]:
-    """The layer as the kernel for windows reads it, and the length of its runs: those of taps, or whole windows."""
+    """The layer as the kernel for windows reads it, and the length of a run: the inputs of a tap, or those of a window
+    that is copied, filled up with zeros.
+    """
     layer, inputs = linear(node, CONV2D), node.weights.type.shape[3]
     if not _is_copied(node):
         return layer, inputs

@@ -97,8 +97,9 @@ def with_offsets(variant: Variant[OpT], *fewer: Tile, sums: bool = True) -> Vari
 def with_twin(
     variant: Variant[OpT], is_twins: Callable[[Node[OpT]], bool], *fewer: Tile, sums: bool = True
 ) -> tuple[Variant[OpT], Variant[OpT]]:
-    """The variant, and its twin `with_offsets` for the nodes that are the twin's, whether their weights have offsets or
-    not: those whose weights do not fit the packed form of the variant.
+    """The variant for the nodes whose weights fit its packed form, and its twin `with_offsets` for all others.
+
+    `is_twins` tells whether a node is one of the others: each whose weights have offsets is, and some of the rest are.
     """
     accepts = variant.accepts
     plain = replace(variant, accepts=lambda node: not is_twins(node) and accepts(node))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -205,7 +205,7 @@ def _accepts_lines(node: Node[Conv2d]) -> bool:
     """Several lines, of windows that are not copied and too large for the stack as a whole."""
     height = node.weights.type.shape[1]
     large = _elements(node) > ELEMENTS[-1] and _line_fits(node, LINES_WORDS)
-    return height > 1 and large and not is_copied(node) and not is_raised(node, CONV2D) and _accepts_windows(node)
+    return height > 1 and large and not is_copied(node) and not _is_raised(node) and _accepts_windows(node)
 
 
 @known
@@ -399,7 +399,7 @@ _TWINS = (
 )
 
 VARIANTS = (
-    *(variant for twins in zip(*_TWINS, strict=True) for variant in twins),
+    *chain.from_iterable(_TWINS),
     _lines("simd32_lines"),
     _lines("simd32_lines_up", up=True),
     replace(
