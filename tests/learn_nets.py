@@ -171,7 +171,9 @@ def rich_net(seed: int = 0) -> Graph:
     return net.graph(net.classes(net.plus(y, x)))
 
 
-SHORT = Schedule(epochs=2, rate=4e-3, batch=32, augment=("shift", "flip"), distil=0.5, seed=3, new_rate=2.0, patience=2)
+SHORT = Schedule(
+    epochs=2, rate=4e-3, batch=32, augment=("shift", "flip", "mix"), distil=0.5, seed=3, new_rate=2.0, patience=2
+)
 
 
 def short_training(watch: Watch, every: float = 1e9, seed: int = 3) -> Trained:

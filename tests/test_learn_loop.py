@@ -322,14 +322,38 @@ def test_what_cannot_be_trained_is_refused_in_one_line(change: dict[str, object]
 
 def test_images_are_moved_by_at_most_two_pixels_and_their_edges_repeated():
     x = torch.arange(32.0 * 24).reshape(1, 32, 24, 1).repeat(200, 1, 1, 1)
-    moved = augmentation(("shift",), (32, 24, 1))(x, generator(1, 0))
-    mirrored = augmentation(("flip",), (32, 24, 1))(x, generator(1, 0))
+    moved, _ = augmentation(("shift",), (32, 24, 1), 10)(x, None, generator(1, 0))
+    mirrored, _ = augmentation(("flip",), (32, 24, 1), 10)(x, None, generator(1, 0))
     rows, columns = moved[:, 16, 12, 0] // 24 - 16, moved[:, 16, 12, 0] % 24 - 12
 
     assert {*rows.tolist()} == {*columns.tolist()} == {-2, -1, 0, 1, 2}
     assert moved.min() == 0 and moved.max() == 32 * 24 - 1
     both = {tuple(each[0, :, 0].tolist()) for each in mirrored}
     assert both == {tuple(x[0, 0, :, 0].tolist()), tuple(x[0, 0, :, 0].flip(0).tolist())}
+
+
+def test_half_of_the_samples_are_mixed_with_others_and_so_are_their_labels():
+    x, y = torch.eye(1000), torch.arange(1000)
+    mixed, shares = augmentation(("mix",), (1000,), 1000)(x, y, generator(1, 0))
+
+    assert shares is not None and torch.equal(mixed, shares)  # sample i is class i
+    assert torch.allclose(mixed.sum(1), torch.ones(1000)) and mixed.min() >= 0
+    own, whole = mixed.diagonal(), (mixed == 1).any(1)
+    assert 0.45 < whole.float().mean() < 0.55 and torch.equal(whole, own == 1)
+    assert ((mixed > 0).sum(1) <= 2).all()
+    assert own[~whole].min() < 0.05 and own[~whole].max() > 0.95 and 0.45 < own[~whole].mean() < 0.55
+    others = mixed.clone().fill_diagonal_(0).argmax(1)[~whole]
+    assert len(others.unique()) == len(others)
+    assert augmentation(("mix",), (1000,), 1000)(x, None, generator(1, 0))[1] is None
+
+
+def test_a_mixed_sample_is_taught_by_the_share_of_its_labels():
+    """A network that learns from mixed samples alone learns the classes of whole ones."""
+    schedule = Schedule(epochs=15, rate=8e-3, batch=32, augment=("mix",))
+    found = learner().train(NET, (), None, TRAIN, SEEN, schedule, Watch())
+    right = learner().outputs(found.graph, SEEN).reshape(len(SEEN), -1).argmax(1) == SEEN.y
+
+    assert right.mean() > 0.9
 
 
 def test_a_loop_of_the_user_s_own_trains_the_module():

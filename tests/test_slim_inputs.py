@@ -69,7 +69,7 @@ def test_a_recipe_that_is_written_out_is_the_same_when_it_is_read(tmp_path: Path
         ('[moves]\nuse = ["streamlin"]', "did you mean 'streamline'"),
         ("[steps]\nepochs = -1", "'steps.epochs'"),
         ("[steps]\nrate = nan", "'steps.rate'"),
-        ('[data]\naugment = ["turn"]', "shift, flip"),
+        ('[data]\naugment = ["turn"]', "shift, flip, mix"),
         ('[goal]\nuntil = "smaller"', "instructions=-50%"),
         ("goal = 3", "'goal'"),
         ("x =", "no TOML"),

@@ -105,12 +105,12 @@ class Training:
         self._twin = Twin(task.graph).to(device)
         self._teacher = Twin(task.teacher).to(device).eval() if task.teacher is not None and self._share > 0 else None
         self._data = _Data(tensor(task.train.x), None if task.train.y is None else tensor(task.train.y))
-        self._augment = augmentation(task.schedule.augment, tuple(task.train.x.shape[1:]))
         self._order, self._chance = (generator(task.schedule.seed, each) for each in (_ORDER, _AUGMENT))
         self._size = min(task.schedule.batch, len(self._data))
         self._batches = len(self._data) // self._size
         self._place, self._best = _Place(), dict[str, torch.Tensor]()
-        self._check_labels()
+        shape = tuple(task.train.x.shape[1:])
+        self._augment = augmentation(task.schedule.augment, shape, self._checked_classes())
         self._optimiser = self._made_optimiser()
         self._epoch_began = self._order.get_state()
         self._identity = task.identity if watch.checkpoint is not None else ""
@@ -122,8 +122,8 @@ class Training:
         """The teacher's share of the loss."""
         return 1.0 if self._task.train.y is None else self._task.schedule.distil
 
-    def _check_labels(self) -> None:
-        """Raises SlimError where a label is no class of the network, or the teacher has others."""
+    def _checked_classes(self) -> int:
+        """The network's classes. Raises SlimError where a label is none of them, or the teacher has others."""
         with torch.no_grad():
             self._twin.eval()
             classes = self._twin.scores(self._data.x[:1].to(self._device)).shape[1]
@@ -137,6 +137,7 @@ class Training:
             if samples.y is not None and len(samples.y) and not 0 <= samples.y.min() <= samples.y.max() < classes:
                 low, high = samples.y.min(), samples.y.max()
                 raise SlimError(f"labels are from {low} to {high}, the network has the classes 0 to {classes - 1}")
+        return int(classes)
 
     def _made_optimiser(self) -> torch.optim.Optimizer:
         known = dict(self._twin.layers())
@@ -229,8 +230,8 @@ class Training:
         rate = schedule.rate * 0.5 * (1 + math.cos(math.pi * done / (schedule.epochs * self._batches)))
         for group in self._optimiser.param_groups:
             group["lr"] = rate * group["factor"]
-        x = self._augment(self._data.x[picked], self._chance).to(self._device)
-        y = None if self._data.y is None else self._data.y[picked].to(self._device)
+        x, y = self._augment(self._data.x[picked], None if self._data.y is None else self._data.y[picked], self._chance)
+        x, y = x.to(self._device), None if y is None else y.to(self._device)
         taught = None
         if self._teacher is not None:
             with torch.no_grad():

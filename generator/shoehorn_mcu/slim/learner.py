@@ -37,10 +37,10 @@ class Schedule:
     patience: int = 0  # epochs without a lower validation loss that end a training; 0: never
     batch: int = 64
     seed: int = 1
-    augment: tuple[str, ...] = ()  # of AUGMENTATIONS, for images
+    augment: tuple[str, ...] = ()  # of AUGMENTATIONS
 
 
-AUGMENTATIONS = ("shift", "flip")
+AUGMENTATIONS = ("shift", "flip", "mix")
 
 
 @dataclass(frozen=True)
