@@ -156,7 +156,7 @@ _GOOGLENET = {
     "data": {"augment": ("shift", "flip")},
 }
 _MOBILENET = {
-    "goal": {"until": "instructions=-36%,arena=15300", "drop": 3.0},
+    "goal": {"until": "instructions=-36%,arena=15300,flash=141000", "drop": 3.0},
     "moves": {"use": ("shrink",)},
     "data": {"augment": ("shift", "flip")},
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 from shoehorn_mcu.planner.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.planner.problem import OpSpec, Problem
@@ -35,20 +36,30 @@ def divided(problem: Problem, plan: Plan, most: int) -> Plan:
 
 def conflicts(op: OpSpec, step: Step, placements: Mapping[tuple[str, int], Placement]) -> bool:
     """Whether a byte that a row of the step writes is read by the step, or written by another row."""
-
-    def spans(tensor: str, rows: Iterator[int]) -> Iterator[tuple[str, int, int]]:
-        placed = placements[tensor, step.edition(tensor)]
-        yield from ((placed.memory_of(y), placed.at(y), placed.at(y) + placed.row_bytes) for y in rows)
-
-    rows = range(*step.rows)
-    written = [(*span, True) for span in spans(op.writes, iter(rows))]
-    read = {
-        (*span, False) for read in op.reads for span in spans(read.tensor, (row for y in rows for row in read.rows[y]))
-    }
+    first, end = step.rows
+    to = placements[op.writes, step.edition(op.writes)]
+    read = [(placements[each.tensor, step.edition(each.tensor)], each.rows[first:end]) for each in op.reads]
+    if not to.slots and all(_are_apart(to, step.rows, placed) for placed, _ in read):
+        return False
+    spans = {(*_span(placed, y), False) for placed, rows in read for y in {*chain.from_iterable(rows)}}
     ends: dict[tuple[str, bool], int] = {}  # of the spans so far, by memory and whether they are written
-    for memory, first, end, writes in sorted([*written, *read]):
-        others = (ends.get((memory, other), first) for other in ((True, False) if writes else (True,)))
-        if any(first < other for other in others):
+    for memory, start, stop, writes in sorted([*((*_span(to, y), True) for y in range(first, end)), *spans]):
+        others = (ends.get((memory, other), start) for other in ((True, False) if writes else (True,)))
+        if any(start < other for other in others):
             return True
-        ends[memory, writes] = max(end, ends.get((memory, writes), end))
+        ends[memory, writes] = max(stop, ends.get((memory, writes), stop))
     return False
+
+
+def _span(placed: Placement, y: int) -> tuple[str, int, int]:
+    """The memory of a row, its address and its end, exclusive."""
+    address = placed.at(y)
+    return placed.memory_of(y), address, address + placed.row_bytes
+
+
+def _are_apart(to: Placement, rows: tuple[int, int], other: Placement) -> bool:
+    """Whether rows of a tensor without slots are surely apart from all bytes of another: quick, and mostly enough."""
+    if other.slots:
+        return False
+    first, end = (to.address + y * to.row_bytes for y in rows)
+    return to.memory != other.memory or other.address + other.bytes <= first or end <= other.address
